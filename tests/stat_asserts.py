@@ -1,0 +1,244 @@
+"""Statistical assertions with a stated false-alarm level.
+
+A run of the tests may raise a false alarm with probability at most SUITE_LEVEL over the choice of all seeds. It is
+split evenly over MAX_ASSERTIONS assertions (Bonferroni), and over the cells inside an assertion; tests/conftest.py
+fails a run that makes more of them. Seeds are fixed, so a failure is evidence of a defect, and choosing
+another seed is no mend.
+
+Both assertions are for independent replicates. States of one Markov chain or particles of one population are not.
+Errors in how a test is set up are ValueErrors, so that `assert_rejected` never takes one for a rejection.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import stats
+
+SUITE_LEVEL = 1e-3
+MAX_ASSERTIONS = 1000
+LEVEL = SUITE_LEVEL / MAX_ASSERTIONS
+
+# Probability with which `assert_mean` sees a bias as large as the test says it cares about.
+POWER = 0.99
+
+# Cells with a smaller expected count are pooled: alone they can hardly reject anything.
+MIN_EXPECTED = 5.0
+
+# Most by which the skewness of the replicates may inflate a tail of the t-test, to first order.
+MAX_TAIL_INFLATION = 2.0
+
+
+class Rejected(AssertionError):
+    """The data contradict the claim at the level of the assertion."""
+
+
+class Budget:
+    """How many statistical assertions this process has made."""
+
+    used = 0
+
+
+def minimum_detectable(
+    sigma: ArrayLike, n: int, level: float = LEVEL, power: float = POWER
+) -> Float[np.ndarray, "*cells"]:
+    """Smallest bias that a two-sided z-test sees with probability `power`.
+
+        (z_{1 - level/2} + z_power) sigma / sqrt(n)
+
+    Args:
+        sigma: [...] standard deviation of one replicate.
+        n: number of replicates.
+        level: false-alarm probability.
+        power: probability of seeing the bias.
+
+    Returns:
+        [...] in the units of sigma.
+    """
+    quantiles = stats.norm.isf(level / 2) + stats.norm.ppf(power)
+    return quantiles * np.asarray(sigma, np.float64) / np.sqrt(n)
+
+
+def mean_p_values(replicates: ArrayLike, truth: ArrayLike) -> Float[np.ndarray, "*cells"]:
+    """Two-sided p-values of "the expectation is `truth`" by Student's t.
+
+    Args:
+        replicates: [n, ...] independent along the first axis.
+        truth: [...] claimed expectation.
+
+    Returns:
+        [...] one p-value per cell.
+    """
+    values = np.asarray(replicates, np.float64)
+    num_replicates = values.shape[0]
+    standard_error = values.std(axis=0, ddof=1) / np.sqrt(num_replicates)
+    if not np.all(standard_error > 0):
+        raise ValueError("all replicates are equal: assert the value itself")
+    t = (values.mean(axis=0) - np.asarray(truth, np.float64)) / standard_error
+    return 2 * stats.t.sf(np.abs(t), num_replicates - 1)
+
+
+def tail_inflation(replicates: ArrayLike, level: float) -> float:
+    """How far skewness inflates the worse tail of the t-test: exp(z^3 |skewness| / (3 sqrt(n))).
+
+    First-order moderate-deviation factor of a self-normalised mean at z = z_{1 - level/2} (Jing, Shao and Wang,
+    Annals of Probability 31, 2003). The other tail shrinks by the same factor.
+
+    Args:
+        replicates: [n, ...].
+        level: false-alarm probability of one cell.
+
+    Returns:
+        The largest factor over the cells.
+    """
+    values = np.asarray(replicates, np.float64)
+    skewness = np.max(np.abs(stats.skew(values, axis=0)))
+    z = stats.norm.isf(level / 2)
+    return float(np.exp(z**3 * skewness / (3 * np.sqrt(values.shape[0]))))
+
+
+def assert_mean(replicates: ArrayLike, truth: ArrayLike, *, smallest_bias: ArrayLike) -> None:
+    """Assert that independent replicates have expectation `truth`.
+
+    Args:
+        replicates: [n, ...] independent along the first axis; cells may depend on each other.
+        truth: [...] exact expectation.
+        smallest_bias: [...] smallest absolute bias that the test must see with probability POWER.
+
+    Raises:
+        Rejected: the claim is false.
+        ValueError: n is too small to see `smallest_bias`, or too small for the level to hold under this skewness.
+    """
+    Budget.used += 1
+    values = np.asarray(replicates, np.float64)
+    num_replicates = values.shape[0]
+    level = LEVEL / values[0].size
+    detectable = minimum_detectable(values.std(axis=0, ddof=1), num_replicates, level)
+    if np.any(detectable > np.asarray(smallest_bias)):
+        raise ValueError(
+            f"{num_replicates} replicates see a bias of {np.max(detectable):.3g}, "
+            f"the test asks for {np.min(np.asarray(smallest_bias)):.3g}: draw more"
+        )
+    inflation = tail_inflation(values, level)
+    if inflation > MAX_TAIL_INFLATION:
+        raise ValueError(
+            f"{num_replicates} replicates are too skewed for a t-test at level {level:.1g} "
+            f"(a tail is inflated {inflation:.2g} times): draw more"
+        )
+    p_values = mean_p_values(values, truth)
+    if np.any(p_values < level):
+        worst = np.unravel_index(np.argmin(p_values), p_values.shape)
+        raise Rejected(
+            f"cell {tuple(int(i) for i in worst)}: mean {values.mean(axis=0)[worst]:.6g}, "
+            f"truth {np.asarray(truth, np.float64)[worst]:.6g}, "
+            f"p = {p_values[worst]:.2g} < {level:.1g} "
+            f"({num_replicates} replicates)"
+        )
+
+
+def counts_p_value(counts: ArrayLike, probs: ArrayLike) -> float:
+    """P-value of "the counts are multinomial with these probabilities", valid at every number of draws.
+
+    Pearson's statistic is only approximately chi-square, and at level 1e-6 not even that: one cell expected 5 times
+    rejects 65 times too often. Instead, given the cells before it a cell's count is binomial. Its exact two-sided
+    p-value is, given the past, stochastically no smaller than uniform, so Fisher's sum -2 sum log p over m cells
+    is stochastically no larger than chi-square with 2m degrees of freedom. Rare cells are pooled for power only.
+
+    Args:
+        counts: [K] draws in each cell.
+        probs: [K] exact probabilities; cells with probability 0 are impossible.
+
+    Returns:
+        The p-value, 0 if an impossible cell was drawn.
+
+    Raises:
+        ValueError: the probabilities do not sum to 1, or too few draws to fill two cells with MIN_EXPECTED each.
+    """
+    observed, law = np.asarray(counts, np.int64).ravel(), np.asarray(probs, np.float64).ravel()
+    if observed.shape != law.shape:
+        raise ValueError(f"{observed.size} counts for {law.size} probabilities")
+    if np.any(law < 0) or abs(law.sum() - 1) > 1e-9:
+        raise ValueError(f"probabilities sum to {law.sum():.12g} or some are negative")
+    if np.any(observed[law == 0] > 0):
+        return 0.0
+    observed, law = pool_rare_cells(observed, law)
+    if law.size < 2:
+        raise ValueError(f"{observed.sum()} draws fill a single cell, nothing is tested: draw more")
+    num_left = np.cumsum(observed[::-1])[::-1][:-1]
+    share = np.minimum(law / np.cumsum(law[::-1])[::-1], 1.0)[:-1]
+    observed = observed[:-1]
+    log_tails = np.minimum(
+        stats.binom.logcdf(observed, num_left, share),
+        stats.binom.logsf(observed - 1, num_left, share),
+    )
+    log_p_values = np.minimum(np.log(2) + log_tails, 0.0)
+    return float(stats.chi2.sf(-2 * log_p_values.sum(), 2 * log_p_values.size))
+
+
+def pool_rare_cells(counts: np.ndarray, probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort by probability and merge the rarest until every cell is expected MIN_EXPECTED times.
+
+    Args:
+        counts: [K] draws.
+        probs: [K] probabilities.
+
+    Returns:
+        Draws and probabilities of the pooled cells; none where there are fewer than MIN_EXPECTED draws in all.
+    """
+    order = np.argsort(-probs, kind="stable")
+    counts, probs = counts[order], probs[order]
+    # Expected draws in the tail that starts at each cell: the last tail that is large enough becomes one cell.
+    expected_tail = counts.sum() * np.cumsum(probs[::-1])[::-1]
+    frequent = counts.sum() * probs >= MIN_EXPECTED
+    first_rare = min(int(frequent.sum()), int(np.sum(expected_tail >= MIN_EXPECTED)) - 1)
+    if first_rare < 0:
+        return counts[:0], probs[:0]
+    tail = slice(first_rare, None)
+    return (
+        np.append(counts[:first_rare], counts[tail].sum()),
+        np.append(probs[:first_rare], probs[tail].sum()),
+    )
+
+
+def assert_counts(counts: ArrayLike, probs: ArrayLike) -> None:
+    """Assert that independent draws follow a finite law.
+
+    Args:
+        counts: [K] draws in each cell.
+        probs: [K] exact probabilities; a draw in a cell of probability 0 is rejected whatever the level.
+
+    Raises:
+        Rejected: the claim is false.
+        ValueError: the probabilities do not sum to 1, or there are too few draws to test anything.
+    """
+    Budget.used += 1
+    p_value = counts_p_value(counts, probs)
+    if p_value < LEVEL:
+        observed, law = np.asarray(counts, np.int64).ravel(), np.asarray(probs, np.float64).ravel()
+        expected = observed.sum() * law
+        deviation = np.abs(observed - expected) / np.sqrt(np.maximum(expected, 1e-300))
+        worst = int(np.argmax(deviation))
+        raise Rejected(
+            f"p = {p_value:.2g} < {LEVEL:.1g}; worst cell {worst}: {observed[worst]} draws, "
+            f"{expected[worst]:.6g} expected ({observed.sum()} draws)"
+        )
+
+
+def assert_rejected(check: Callable[[], object]) -> None:
+    """Assert that a statistical assertion, given a planted bug, rejects it.
+
+    Only `Rejected` counts: an error of the check itself passes through. Rejections do not use up the budget,
+    since they are no chance of a false alarm.
+
+    Args:
+        check: runs one statistical assertion on the planted bug.
+    """
+    used = Budget.used
+    try:
+        check()
+    except Rejected:
+        return
+    finally:
+        Budget.used = used
+    raise AssertionError("the planted bug was not rejected: the assertion cannot see it")
