@@ -1,0 +1,1 @@
+"""What yields a distribution over token sequences."""

@@ -1,0 +1,143 @@
+"""Which method survives long sequences: relative variance against length, and where the curves cross.
+
+All methods estimate Z_alpha with N rollouts; what is compared is v = lim N Var(Z_hat / Z), reported as log(1 + v). For importance
+sampling from a proposal q it equals D_2(power || q) exactly, at every N; minus it is the log ESS fraction. For SMC it is the
+limit of large N (`theory.exact.smc_variance`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from theory.exact.context_table import ContextTable, with_horizon
+from theory.exact.divergences import renyi_divergence
+from theory.exact.growth import BestProposal
+from theory.exact.laws import power_law, temperature_law
+from theory.exact.layers import Layers, unroll
+from theory.exact.smc_variance import adapted_variance_terms, every_step_variance_terms
+
+METHODS = ("importance_base", "importance_temperature", "importance_best", "smc", "smc_adapted")
+
+
+class VarianceAtLength(NamedTuple):
+    """log(1 + lim N Var(Z_hat / Z)) of one method at one length.
+
+    Attributes:
+        method: one of METHODS.
+        length: horizon, tokens.
+        proposal_alpha: exponent of the temperature proposal.
+        log_one_plus_variance: natural log.
+    """
+
+    method: str
+    length: int
+    proposal_alpha: float
+    log_one_plus_variance: float
+
+
+def best_proposal(layers: Layers, alpha: float) -> BestProposal:
+    """The exponent beta that minimises D_2(power || token temperature 1/beta) for these layers.
+
+    D_2 is convex in beta, since log(1/q_beta(y)) is for every sequence.
+
+    Args:
+        layers: of the model.
+        alpha: target exponent, above 0.
+
+    Returns:
+        beta in (0, 4 max(alpha, 1)) and its D_2 in nats.
+    """
+    target = power_law(layers, alpha).law
+    found = minimize_scalar(
+        lambda beta: renyi_divergence(target, temperature_law(layers, beta), 2.0),
+        bounds=(1e-6, 4 * max(alpha, 1.0)),
+        method="bounded",
+        options={"xatol": 1e-6},
+    )
+    return BestProposal(float(found.x), float(found.fun))
+
+
+def variances_at_length(table: ContextTable, alpha: float, length: int) -> list[VarianceAtLength]:
+    """Every method's log(1 + lim N Var) at one horizon.
+
+    Args:
+        table: a model whose contexts do not run out before `length`.
+        alpha: target exponent, above 0.
+        length: horizon, tokens.
+
+    Returns:
+        One entry per method of METHODS, in that order.
+    """
+    return [
+        VarianceAtLength(name, length, *_METHODS[name](unroll(with_horizon(table, length)), alpha))
+        for name in METHODS
+    ]
+
+
+def crossover_length(
+    table: ContextTable, alpha: float, first: str, second: str, longest: int
+) -> int | None:
+    """The length from which on `second` has the smaller variance although `first` had it before.
+
+    Scans doubling lengths for the last change of order, then bisects: exact if the order changes once between two of them.
+
+    Args:
+        table: a model whose contexts do not run out before `longest`.
+        alpha: target exponent, above 0.
+        first: method that is better at first.
+        second: method that is better in the end.
+        longest: longest horizon looked at, tokens.
+
+    Returns:
+        The smallest such length, or None if `second` never overtakes `first` up to `longest`.
+    """
+
+    def second_wins(length: int) -> bool:
+        layers = unroll(with_horizon(table, length))
+        return _METHODS[second](layers, alpha)[1] < _METHODS[first](layers, alpha)[1] - 1e-12
+
+    lengths = [2**k for k in range(int(math.log2(longest)) + 1)]
+    wins = [second_wins(length) for length in lengths]
+    if not wins[-1]:
+        return None
+    last_loss = max((k for k, win in enumerate(wins) if not win), default=None)
+    if last_loss is None:
+        return None
+    low, high = lengths[last_loss], lengths[last_loss + 1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if second_wins(middle) else (middle, high)
+    return high
+
+
+def _importance(layers: Layers, alpha: float, proposal_alpha: float) -> tuple[float, float]:
+    target = power_law(layers, alpha).law
+    proposal = temperature_law(layers, proposal_alpha)
+    return proposal_alpha, renyi_divergence(target, proposal, 2.0)
+
+
+def _importance_best(layers: Layers, alpha: float) -> tuple[float, float]:
+    found = best_proposal(layers, alpha)
+    return found.proposal_alpha, found.value
+
+
+def _sequential(terms: Sequence[float] | np.ndarray) -> float:
+    return math.log1p(max(0.0, float(np.sum(terms))))
+
+
+_METHODS: dict[str, Callable[[Layers, float], tuple[float, float]]] = {
+    "importance_base": lambda layers, alpha: _importance(layers, alpha, 1.0),
+    "importance_temperature": lambda layers, alpha: _importance(layers, alpha, alpha),
+    "importance_best": _importance_best,
+    "smc": lambda layers, alpha: (
+        alpha,
+        _sequential(every_step_variance_terms(layers, alpha, alpha)),
+    ),
+    "smc_adapted": lambda layers, alpha: (
+        alpha,
+        _sequential(adapted_variance_terms(layers, alpha)),
+    ),
+}
