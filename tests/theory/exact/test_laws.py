@@ -1,0 +1,364 @@
+"""The dynamic programs against plain enumeration, and the identities that hold for every model."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.theory.exact.tables import (
+    ALPHAS,
+    PlainLaw,
+    Recipe,
+    markov,
+    plain_sequences,
+    recipes,
+    tree,
+)
+from theory.errors import InvalidInput
+from theory.exact import (
+    ContextTable,
+    Layers,
+    after_prompt,
+    base_law,
+    base_log_prob_moments,
+    chi_square,
+    enumerate_sequences,
+    expected_length,
+    kl_divergence,
+    length_law,
+    log_ess_fraction,
+    log_max_ratio,
+    mode,
+    num_sequences,
+    power_law,
+    renyi_divergence,
+    renyi_entropy,
+    sequence_blocks,
+    summarise,
+    temperature_law,
+    token_marginals,
+    total_variation,
+    total_variation_bounds,
+    unroll,
+    with_horizon,
+)
+from theory.exact.enumeration import check_enumerable
+from theory.exact.laws import token_log_normalisers
+
+alphas = st.sampled_from(ALPHAS)
+
+
+class Plain:
+    """Everything by enumeration, with compensated sums."""
+
+    def __init__(self, table: ContextTable, alpha: float) -> None:
+        self.rows: list[PlainLaw] = plain_sequences(table, alpha)
+        self.log_base = np.array([row.log_base for row in self.rows])
+        weights = alpha * self.log_base
+        peak = weights.max()
+        self.log_Z = peak + math.log(math.fsum(np.exp(weights - peak)))
+        self.log_power = weights - self.log_Z
+        self.log_temperature = weights - np.array([row.log_z_sum for row in self.rows])
+        self.lengths = np.array([len(row.tokens) for row in self.rows], dtype=float)
+
+
+def mean(log_probs: np.ndarray, values: np.ndarray) -> float:
+    return math.fsum(np.exp(log_probs) * values)
+
+
+def kl(log_p: np.ndarray, log_q: np.ndarray) -> float:
+    return mean(log_p, log_p - log_q)
+
+
+def close(got: float, truth: float, scale: float = 1.0) -> None:
+    assert got == pytest.approx(truth, rel=1e-11, abs=1e-12 * max(1.0, scale))
+
+
+@given(recipes, alphas)
+def test_programs_equal_plain_enumeration(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    plain, layers = Plain(table, alpha), unroll(table)
+    assert num_sequences(layers) == len(plain.rows)
+    power, temperature = power_law(layers, alpha).law, temperature_law(layers, alpha)
+    scale = abs(plain.log_Z)
+    s = summarise(layers, alpha)
+    close(s.log_Z, plain.log_Z)
+    close(s.kl_power_temperature, kl(plain.log_power, plain.log_temperature), scale)
+    close(s.kl_temperature_power, kl(plain.log_temperature, plain.log_power), scale)
+    close(s.kl_power_base, kl(plain.log_power, plain.log_base), scale)
+    close(s.kl_base_power, kl(plain.log_base, plain.log_power), scale)
+    close(s.expected_length_power, mean(plain.log_power, plain.lengths))
+    close(s.expected_length_temperature, mean(plain.log_temperature, plain.lengths))
+    close(s.expected_length_base, mean(plain.log_base, plain.lengths))
+    log_prob = mean(plain.log_power, plain.log_base)
+    close(s.expected_base_logp_power, log_prob)
+    close(s.variance_base_logp_power, mean(plain.log_power, (plain.log_base - log_prob) ** 2))
+    close(s.expected_base_logp_temperature, mean(plain.log_temperature, plain.log_base))
+    for log_q, log_ess, log_max in (
+        (plain.log_base, s.log_ess_fraction_from_base, s.log_max_weight_from_base),
+        (
+            plain.log_temperature,
+            s.log_ess_fraction_from_temperature,
+            s.log_max_weight_from_temperature,
+        ),
+    ):
+        close(log_ess, -np.logaddexp.reduce(2 * plain.log_power - log_q), scale)
+        close(log_max, (plain.log_power - log_q).max(), scale)
+    gap = np.abs(np.exp(plain.log_power) - np.exp(plain.log_temperature))
+    truth = math.fsum(gap) / 2
+    close(total_variation(power, temperature), truth, scale)
+    assert s.tv_bounds.lower - 1e-9 <= truth <= s.tv_bounds.upper + 1e-9
+
+
+@given(recipes, alphas)
+def test_sequences_and_laws_match_one_by_one(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    plain, layers = Plain(table, alpha), unroll(table)
+    laws = (base_law(layers), power_law(layers, alpha).law, temperature_law(layers, alpha))
+    listed = enumerate_sequences(laws)
+    assert listed.sequences == sorted(row.tokens for row in plain.rows)
+    order = sorted(range(len(plain.rows)), key=lambda i: plain.rows[i].tokens)
+    truth = np.stack([plain.log_base, plain.log_power, plain.log_temperature])[:, order]
+    np.testing.assert_allclose(
+        listed.log_probs, truth, rtol=1e-12, atol=1e-12 * max(1, abs(plain.log_Z))
+    )
+
+
+@given(recipes, alphas)
+def test_gap_to_temperature_is_sum_of_log_z_minus_log_Z(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    rows, layers = plain_sequences(table, alpha), unroll(table)
+    power = power_law(layers, alpha)
+    listed = enumerate_sequences((power.law, temperature_law(layers, alpha)))
+    log_z_sums = {row.tokens: row.log_z_sum for row in rows}
+    gaps = np.array([log_z_sums[tokens] for tokens in listed.sequences]) - power.log_Z
+    np.testing.assert_allclose(
+        listed.log_probs[0] - listed.log_probs[1], gaps, atol=1e-12 * max(1, abs(power.log_Z))
+    )
+
+
+@given(recipes, alphas)
+def test_every_conditional_is_normalised(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    for law in (power_law(layers, alpha).law, temperature_law(layers, alpha)):
+        for depth in range(len(layers)):
+            rows = np.exp(law.log_conditional(depth)).sum(axis=1)
+            np.testing.assert_allclose(rows, 1.0, atol=1e-11)
+
+
+@given(recipes)
+def test_alpha_one_is_exactly_the_base_law(recipe: Recipe) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    s = summarise(layers, 1.0)
+    assert s.log_Z == 0.0
+    assert s.kl_power_temperature == s.kl_power_base == s.kl_base_power == 0.0
+    assert s.log_max_weight_from_base == s.log_max_weight_from_temperature == 0.0
+    assert token_log_normalisers(layers, 1.0)(0).tolist() == [0.0]
+
+
+@given(recipes)
+def test_log_Z_is_convex_and_its_derivatives_are_moments_of_log_p(recipe: Recipe) -> None:
+    table = recipe.build()
+    layers, h = unroll(table), 1e-3
+    for alpha in (0.5, 1.0, 2.0, 4.0):
+        low, middle, high = (power_law(layers, alpha + d).log_Z for d in (-h, 0, h))
+        law = base_log_prob_moments(power_law(layers, alpha).law)
+        assert (high - low) / (2 * h) == pytest.approx(law.mean, abs=1e-4, rel=1e-4)
+        second = (high - 2 * middle + low) / h**2
+        assert second == pytest.approx(law.variance, abs=1e-3, rel=1e-3)
+        assert second >= -1e-7
+
+
+@given(recipes)
+def test_expected_log_prob_increases_in_alpha(recipe: Recipe) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    means = [base_log_prob_moments(power_law(layers, a).law).mean for a in ALPHAS]
+    assert np.all(np.diff(means) >= -1e-10)
+
+
+@given(recipes, alphas)
+def test_kl_identities(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    power = power_law(layers, alpha)
+    base = base_law(layers)
+    scale = 1e-11 * max(1.0, abs(power.log_Z))
+    mean_log_p = base_log_prob_moments(power.law).mean
+    entropy = renyi_entropy(layers, 1.0)
+    assert kl_divergence(power.law, base) == pytest.approx(
+        (alpha - 1) * mean_log_p - power.log_Z, abs=scale
+    )
+    assert kl_divergence(base, power.law) == pytest.approx(
+        power.log_Z + (alpha - 1) * entropy, abs=scale
+    )
+    assert power.log_Z == pytest.approx((1 - alpha) * renyi_entropy(layers, alpha), abs=scale)
+    if alpha != 1:
+        two_alpha = power_law(layers, 2 * alpha - 1).log_Z if alpha > 0.5 else None
+        if two_alpha is not None:
+            assert log_ess_fraction(power.law, base) == pytest.approx(
+                2 * power.log_Z - two_alpha, abs=2 * scale
+            )
+
+
+@given(recipes, st.sampled_from([0.5, 2.0, 4.0]))
+def test_renyi_divergences_increase_with_order_and_end_in_the_largest_ratio(
+    recipe: Recipe, alpha: float
+) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    p, q = power_law(layers, alpha).law, temperature_law(layers, alpha)
+    values = [renyi_divergence(p, q, r) for r in (0.25, 0.5, 1.0, 2.0, 10.0, math.inf)]
+    assert np.all(np.diff(values) >= -1e-11)
+    assert renyi_divergence(p, q, 1.0) == kl_divergence(p, q)
+    assert values[-1] == log_max_ratio(p, q)
+    assert chi_square(p, q) == pytest.approx(math.expm1(values[3]), rel=1e-12)
+
+
+@given(recipes, alphas)
+def test_lengths_and_marginals(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    law = power_law(layers, alpha).law
+    lengths = length_law(law)
+    np.testing.assert_allclose(lengths.sum(), 1.0, atol=1e-11)
+    assert expected_length(law) == pytest.approx(lengths @ np.arange(1, lengths.size + 1))
+    listed = enumerate_sequences((law,))
+    truth = np.zeros((len(layers), table.vocab_size))
+    for tokens, log_prob in zip(listed.sequences, listed.log_probs[0], strict=True):
+        for position, token in enumerate(tokens):
+            truth[position, token] += math.exp(log_prob)
+    np.testing.assert_allclose(token_marginals(law), truth, atol=1e-11)
+
+
+@given(recipes)
+def test_the_mode_is_the_limit_of_the_power_law(recipe: Recipe) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    found = mode(layers)
+    listed = enumerate_sequences((base_law(layers), power_law(layers, 100.0).law))
+    best = listed.log_probs[0].max()
+    ties = [
+        tokens
+        for tokens, log_prob in zip(listed.sequences, listed.log_probs[0], strict=True)
+        if log_prob >= best - 1e-12
+    ]
+    assert found.log_prob == pytest.approx(best, abs=1e-12)
+    assert found.tokens == ties[0]
+    assert found.num_modes == len(ties)
+    assert renyi_entropy(layers, math.inf) == pytest.approx(-best, abs=1e-12)
+    power = dict(zip(listed.sequences, np.exp(listed.log_probs[1]), strict=True))
+    assert power[found.tokens] == pytest.approx(max(power.values()), rel=1e-9)
+
+
+def test_mode_counts_ties() -> None:
+    uniform = np.log(np.full((1, 2), 0.5))
+    table = ContextTable(uniform, np.zeros((1, 2), dtype=np.int64), 0, (), 3)
+    assert mode(unroll(table)) == ((0, 0, 0), pytest.approx(3 * math.log(0.5)), 8)
+
+
+def test_renyi_entropy_of_order_zero_is_log_support() -> None:
+    table = markov(np.random.default_rng(3), 3, 4, eos=(2,), zeros=0.4)
+    layers = unroll(table)
+    assert renyi_entropy(layers, 0.0) == pytest.approx(math.log(num_sequences(layers)), rel=1e-12)
+
+
+def test_markov_and_the_tree_of_its_prefixes_have_the_same_laws() -> None:
+    rng = np.random.default_rng(11)
+    chain = markov(rng, 3, 4, eos=(1,))
+    full = tree(rng, 3, 4, eos=(1,))
+    rows = full.log_probs.copy()
+    rows[0] = chain.log_probs[3]
+    for context, token in np.argwhere(full.next_context > 0):
+        rows[full.next_context[context, token]] = chain.log_probs[token]
+    full = full._replace(log_probs=rows)
+    for alpha in ALPHAS:
+        first, second = summarise(unroll(chain), alpha), summarise(unroll(full), alpha)
+        for a, b in zip(first, second, strict=True):
+            np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-9, atol=1e-11)
+
+
+def test_repeated_layers_are_one_object_and_stop_when_every_sequence_has_ended() -> None:
+    rng = np.random.default_rng(0)
+    layers = unroll(markov(rng, 3, 50))
+    assert len(layers) == 50
+    assert len({id(layer) for layer in layers}) <= 4
+    certain = np.array([[0.0, -np.inf]])
+    ends_at_once = ContextTable(certain, np.zeros((1, 2), dtype=np.int64), 0, (0,), 1000)
+    assert len(unroll(ends_at_once)) == 1
+
+
+def test_streaming_sees_every_sequence_once_in_bounded_blocks() -> None:
+    layers = unroll(markov(np.random.default_rng(5), 4, 9, eos=(0,)))
+    total, count, longest = 0.0, 0, 0
+    for block in sequence_blocks((base_law(layers),)):
+        total += float(np.exp(block.log_probs[0]).sum())
+        count += block.tokens.shape[0]
+        longest = max(longest, block.tokens.shape[0])
+    assert count == num_sequences(layers)
+    assert total == pytest.approx(1.0, abs=1e-12)
+    assert longest <= (1 << 16)
+
+
+def test_too_many_sequences_are_refused_with_the_count_and_the_mend() -> None:
+    layers = unroll(markov(np.random.default_rng(1), 10, 30))
+    with pytest.raises(InvalidInput, match=r"1e\+30 sequences.*10000000.*lower the horizon \(30\)"):
+        check_enumerable(layers)
+    with pytest.raises(InvalidInput, match="sequences"):
+        total_variation(base_law(layers), temperature_law(layers, 2.0))
+    bounds = total_variation_bounds(power_law(layers, 2.0).law, temperature_law(layers, 2.0))
+    assert 0 < bounds.lower < bounds.upper <= 1
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf])
+def test_alpha_must_be_a_positive_number(alpha: float) -> None:
+    layers = unroll(markov(np.random.default_rng(1), 2, 2))
+    for build in (power_law, temperature_law, summarise):
+        with pytest.raises(InvalidInput, match="alpha"):
+            build(layers, alpha)
+
+
+def test_prompt_and_horizon() -> None:
+    table = tree(np.random.default_rng(2), 2, 3)
+    prompted = with_horizon(after_prompt(table, (1,)), 2)
+    whole = dict(
+        zip(
+            (listed := enumerate_sequences((base_law(unroll(table)),))).sequences,
+            listed.log_probs[0],
+            strict=True,
+        )
+    )
+    first = float(table.log_probs[0, 1])
+    rest = enumerate_sequences((base_law(unroll(prompted)),))
+    for tokens, log_prob in zip(rest.sequences, rest.log_probs[0], strict=True):
+        assert whole[(1, *tokens)] == pytest.approx(first + log_prob)
+    with pytest.raises(InvalidInput, match="prompt token 7 at position 0"):
+        after_prompt(table, (7,))
+    with pytest.raises(InvalidInput, match="ends the sequence"):
+        after_prompt(table._replace(eos=(1,)), (1,))
+    zero = table._replace(log_probs=np.where([[True, False]], 0.0, -np.inf) + 0 * table.log_probs)
+    with pytest.raises(InvalidInput, match="probability 0"):
+        after_prompt(zero, (1,))
+    with pytest.raises(InvalidInput, match="horizon 0"):
+        with_horizon(table, 0)
+
+
+def test_a_table_that_runs_out_is_refused() -> None:
+    rows = np.array([[np.log(0.5), np.log(0.5)], [np.nan, np.nan]])
+    table = ContextTable(rows, np.ones((2, 2), dtype=np.int64), 0, (), 2)
+    with pytest.raises(InvalidInput, match="context 1 has no normalised law"):
+        unroll(table)
+
+
+def test_kl_keeps_its_digits_near_alpha_one() -> None:
+    layers: Layers = unroll(markov(np.random.default_rng(8), 3, 6, eos=(2,)))
+    values = [
+        kl_divergence(power_law(layers, 1 + e).law, temperature_law(layers, 1 + e))
+        for e in (1e-3, 1e-4, 1e-5)
+    ]
+    assert values[0] / values[1] == pytest.approx(100, rel=1e-2)
+    assert values[1] / values[2] == pytest.approx(100, rel=1e-3)
