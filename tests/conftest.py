@@ -52,7 +52,9 @@ def shared_data_dir() -> Path:
     """Rollouts that other people published, beside the repository; not part of it."""
     folder = ROOT.parent / "shared" / "data"
     if os.environ.get("CI") and folder.parent.is_dir():
-        assert folder.is_dir(), f"{folder} is gone: the tests that read it would be skipped in silence"
+        assert folder.is_dir(), (
+            f"{folder} is gone: the tests that read it would be skipped in silence"
+        )
     if not folder.is_dir():
         pytest.skip("needs ../shared/data, which is not part of the repository")
     return folder

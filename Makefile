@@ -1,0 +1,66 @@
+# Everything a newcomer runs. Needs GNU make and Python 3.11 or newer; the rest is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest -n 2
+
+# Headless everywhere. Compiled programs are kept between runs of the tests.
+export MPLBACKEND := Agg
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+JAX_CACHE := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.jax_cache \
+	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test test-slow lint figures bench constraints clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.installed ## power against temperature on the toy models: a table and figures (installs on first use)
+	$(BIN)/rolloutlab power-vs-temperature --alpha 2
+
+test: $(VENV)/.installed-dev ## the tests that take seconds; ARGS="-k name" selects
+	$(JAX_CACHE) $(PYTEST) -m "not slow and not gpu" $(ARGS)
+
+test-slow: $(VENV)/.installed-dev ## sweeps, clean installs, the commands in the documents
+	$(JAX_CACHE) $(PYTEST) -m "slow and not gpu" $(ARGS)
+
+lint: $(VENV)/.installed-dev ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+figures: $(VENV)/.installed ## rebuild the figures from the committed tables
+	$(BIN)/rolloutlab figures
+
+bench: $(VENV)/.installed-dev ## every benchmark: ours against a plainly and well written reference
+	@set -e; for name in $$($(BIN)/python -m experiments.benchmarks --list | cut -d ' ' -f 1); do \
+		$(BIN)/python -m experiments.benchmarks $$name; done
+
+constraints: ## resolve the newest versions of all dependencies into constraints.txt
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	$(PYTHON) -m venv "$$folder/venv" && "$$folder/venv/bin/pip" install --quiet uv && \
+	"$$folder/venv/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+		--extra dev --extra cuda pyproject.toml constraints.in --output-file "$$folder/constraints.txt" && \
+	mv "$$folder/constraints.txt" constraints.txt
+
+clean: ## back to a fresh clone; results/ stays
+	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp carries the time at which its installation *began* and appears when it has succeeded, so that neither an
+# interrupted installation nor an edit made during one passes for up to date.
+$(VENV)/.installed: EXTRAS :=
+$(VENV)/.installed-dev: EXTRAS := [dev]
+$(VENV)/.installed $(VENV)/.installed-dev: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "error: $(PYTHON) is not Python 3.11 or newer with venv: install one, or name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+		exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@touch $@.begun
+	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)' --constraint constraints.txt
+	@mv $@.begun $@
