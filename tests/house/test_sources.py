@@ -110,14 +110,15 @@ def public_definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple
 def thin_docstrings(source: str) -> list[str]:
     """Public names of a module whose docstring is absent or says next to nothing.
 
-    At module level three words are asked for; a method may be as brief as `V.` where its class says the rest.
+    At module level three words are asked for, or the `name` of what says the rest; a method may be as brief as `V.`.
     """
     tree = ast.parse(source)
     thin = [] if ast.get_docstring(tree) else ["<module>"]
     for name, node in public_definitions(tree.body):
         assert isinstance(node, ast.FunctionDef | ast.ClassDef)
         docstring = ast.get_docstring(node) or ""
-        if len(docstring.split()) < (1 if "." in name else 3):
+        least = 1 if "." in name or "`" in docstring else 3
+        if len(docstring.split()) < least:
             thin.append(name)
     return thin
 
