@@ -1,0 +1,1 @@
+"""Timings against plain, well-written references; one module per benchmark."""

@@ -1,0 +1,44 @@
+"""The benchmarks by name; a benchmark's module is imported only when it runs."""
+
+import importlib
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from experiments.benchmarks.pairing import BenchmarkReport
+
+
+class Benchmark(NamedTuple):
+    """One benchmark.
+
+    Attributes:
+        goal: what its result should show.
+        description: ours against which reference, in one line.
+        target: "module:function", the function being run(quick) -> BenchmarkReport.
+    """
+
+    goal: str
+    description: str
+    target: str
+
+    def run(self, quick: bool) -> BenchmarkReport:
+        """Import and run.
+
+        Args:
+            quick: with sizes that keep the whole run under a minute.
+
+        Returns:
+            The report.
+        """
+        module, function = self.target.split(":")
+        run = getattr(importlib.import_module(module), function)
+        return cast(Callable[[bool], BenchmarkReport], run)(quick)
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "exact_markov": Benchmark(
+        goal="ratio <= 1.2",
+        description="log Z and all per-position marginals of a Markov model (V = 1024, T = 1024) against one "
+        "forward and one backward scan of bare matrix-vector products",
+        target="experiments.benchmarks.exact_markov:run",
+    ),
+}

@@ -1,0 +1,70 @@
+"""The console script `rolloutlab`: finds the command and hands the words on.
+
+A command is a module of this package with a `main`; it is imported only when it is called. `rolloutlab X` and
+`python -m experiments.X` are the same program.
+"""
+
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+
+from experiments.command_line import guard, unknown
+from theory.errors import InvalidInput
+
+COMMANDS: dict[str, str] = {
+    "exact": "exact laws of a model under base, temperature and sequence power",
+    "models": "the built-in models",
+    "power-vs-temperature": "sampling p(y)**alpha is not sampling at temperature 1/alpha: tables and figures",
+    "figures": "rebuild figures from committed tables",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: the words after `rolloutlab`; those of this process by default.
+
+    Returns:
+        The exit status.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    return guard("rolloutlab", lambda: _dispatch(words))
+
+
+def _dispatch(words: Sequence[str]) -> int:
+    if not words:
+        raise InvalidInput("no command given; see rolloutlab --help")
+    command, rest = words[0], words[1:]
+    if command in ("-h", "--help"):
+        print(_help())
+        return 0
+    if command == "--version":
+        print(f"rolloutlab {importlib.metadata.version('rolloutlab')}")
+        return 0
+    if command not in COMMANDS:
+        raise InvalidInput(f"{unknown('command', command, COMMANDS)}; see rolloutlab --help")
+    module = importlib.import_module(f"experiments.{command.replace('-', '_')}")
+    return module.main(rest)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {meaning}" for name, meaning in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: rolloutlab COMMAND [options]",
+            "",
+            "A reference laboratory for LLM rollout sampling.",
+            "",
+            *lines,
+            "",
+            "rolloutlab COMMAND --help shows its options, units and defaults; rolloutlab --version the version.",
+            "Benchmarks: python -m experiments.benchmarks --list",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Where results go: a file that is replaced as a whole, or stdout.
+
+A destination is a path or `-` for stdout. A file appears complete or not at all, so a reader never meets half a result,
+whatever kills the writer.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import BinaryIO
+
+from theory.errors import InvalidInput
+
+STDOUT = "-"
+
+
+def check_writable(destination: str | Path) -> None:
+    """Find out, before the long work starts, whether a result can be written.
+
+    Args:
+        destination: a file, or `-` for stdout.
+
+    Raises:
+        InvalidInput: its folder is missing, it is a folder, or nothing may be written there.
+    """
+    if destination == STDOUT:
+        return
+    path = _resolve(destination)
+    if os.path.isdir(path):
+        raise InvalidInput(f"output '{destination}': is a folder, give the name of a file")
+    if not os.path.isdir(path.parent):
+        raise InvalidInput(f"output '{destination}': its folder does not exist, create it first")
+    target = path if _is_special(path) else _partial(path)
+    try:
+        target.open("ab").close()
+    except OSError as error:
+        raise InvalidInput(
+            f"output '{destination}': cannot be written ({error.strerror}), give another place"
+        ) from error
+    if target != path:
+        target.unlink()
+
+
+def make_folder(folder: Path) -> Path:
+    """Make a folder for results, with its parents.
+
+    Args:
+        folder: may exist already.
+
+    Returns:
+        The same folder.
+
+    Raises:
+        InvalidInput: it cannot be made, or nothing may be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"folder '{folder}': cannot be made ({error.strerror}), give another place"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidInput(f"folder '{folder}': no permission to write there, give another place")
+    return folder
+
+
+@contextlib.contextmanager
+def open_output(destination: str | Path) -> Generator[BinaryIO, None, None]:
+    """Open a destination for one whole result.
+
+    What was there before stays until the block ends without an exception, and is then replaced in one step. A device or
+    a pipe (`/dev/null`, `/dev/fd/63`) cannot be replaced and is written to directly.
+
+    Args:
+        destination: a file, or `-` for stdout.
+
+    Yields:
+        A binary stream.
+
+    Raises:
+        InvalidInput: as `check_writable`.
+    """
+    if destination == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    check_writable(destination)
+    path = _resolve(destination)
+    if _is_special(path):
+        with path.open("wb") as stream:
+            yield stream
+        return
+    partial = _partial(path)
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _resolve(destination: str | Path) -> Path:
+    return Path(os.path.realpath(destination))  # a link stays a link, its target is replaced
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+
+def _is_special(path: Path) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)  # false for a name that is too long

@@ -1,0 +1,1 @@
+"""Logs of rollouts: one canonical row for everything that samples."""

@@ -1,0 +1,177 @@
+"""Tidy tables: one row per setting and replicate, every column declared once, nothing missing.
+
+A table is a pyarrow Table whose schema is declared beside the experiment that fills it. Equal tables give equal bytes
+on disk: Parquet for the runs, CSV for the small ones that are committed.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from jaxtyping import Shaped
+
+from experiments.output import open_output
+from theory.errors import InvalidInput
+
+Cell = bool | int | float | str
+
+_TYPES: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+}
+_WORDS = {"true": True, "false": False}
+
+
+def schema(**columns: type) -> pa.Schema:
+    """Declare a table: `schema(model=str, length=int, log_z=float)`.
+
+    Args:
+        columns: name and type (bool, int, float or str) of each column, in order; none may be missing in a row.
+
+    Returns:
+        The schema.
+    """
+    return pa.schema(
+        [pa.field(name, _TYPES[kind], nullable=False) for name, kind in columns.items()]
+    )
+
+
+def from_rows(table_schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Build a table from its rows.
+
+    Args:
+        table_schema: see `schema`.
+        rows: each with exactly the columns of the schema; Python or NumPy scalars. An integer may fill a float column.
+
+    Returns:
+        The table, rows in the order given.
+
+    Raises:
+        ValueError: a column is missing, unknown or None in a row, or holds another type; names row and column.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in table_schema.names}
+    for number, row in enumerate(rows):
+        if row.keys() != columns.keys():
+            odd = sorted(row.keys() ^ columns.keys())
+            raise ValueError(f"row {number}: columns {odd} are missing or not in the schema")
+        for field in table_schema:
+            columns[field.name].append(_cell(row[field.name], field, f"row {number}"))
+    return pa.table(columns, schema=table_schema)
+
+
+def column(table: pa.Table, name: str, **where: Cell) -> Shaped[np.ndarray, " rows"]:
+    """Look a column up, optionally only in the rows where other columns have given values.
+
+    Args:
+        table: the table.
+        name: the column.
+        where: column=value, all of which must hold.
+
+    Returns:
+        The values in row order (strings as objects).
+
+    Raises:
+        KeyError: no such column.
+    """
+    for key, value in where.items():
+        table = table.filter(pc.field(key) == pa.scalar(value, table.field(key).type))
+    return table.column(name).to_numpy()
+
+
+def write_parquet(table: pa.Table, destination: str | Path) -> None:
+    """Write a table to Parquet, the same bytes for an equal table.
+
+    Args:
+        table: however it is chunked.
+        destination: a file, or `-` for stdout.
+    """
+    with open_output(destination) as stream:
+        pq.write_table(table.combine_chunks(), stream, compression="zstd")
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read a table back.
+
+    Args:
+        path: a Parquet file.
+
+    Returns:
+        The table.
+    """
+    return pq.ParquetFile(path).read()
+
+
+def write_csv(table: pa.Table, destination: str | Path) -> None:
+    """Write a small table to CSV: a header, floats by their shortest exact form, LF line ends, UTF-8.
+
+    Args:
+        table: columns of bool, int, float or str without nulls.
+        destination: a file, or `-` for stdout.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows([_text(cell) for cell in row.values()] for row in table.to_pylist())
+    with open_output(destination) as stream:
+        stream.write(text.getvalue().encode())
+
+
+def read_csv(path: Path, table_schema: pa.Schema) -> pa.Table:
+    """Read a table that `write_csv` wrote.
+
+    Args:
+        path: a CSV file.
+        table_schema: its schema.
+
+    Returns:
+        The table.
+
+    Raises:
+        InvalidInput: other columns, or a cell that does not parse; names file, row and column.
+    """
+    with path.open(encoding="utf-8", newline="") as stream:
+        header, *rows = list(csv.reader(stream)) or [[]]
+    if header != table_schema.names:
+        raise InvalidInput(f"{path}: columns {header}, must be {table_schema.names}")
+    parsed = [_parse_row(row, table_schema, f"{path}, row {i}") for i, row in enumerate(rows)]
+    return from_rows(table_schema, parsed)
+
+
+def _cell(value: Any, field: pa.Field, where: str) -> Any:
+    """The value as the column's Python type, refused unless that loses nothing."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = next(kind for kind, arrow in _TYPES.items() if arrow == field.type)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise ValueError(
+            f"{where}, column '{field.name}': {value!r} is not of type {kind.__name__}"
+        )
+    return value
+
+
+def _text(cell: Any) -> str:
+    return repr(cell).lower() if isinstance(cell, bool) else str(cell)
+
+
+def _parse_row(cells: Sequence[str], table_schema: pa.Schema, where: str) -> dict[str, Any]:
+    if len(cells) != len(table_schema):
+        raise InvalidInput(f"{where}: {len(cells)} cells, must be {len(table_schema)}")
+    row: dict[str, Any] = {}
+    for field, cell in zip(table_schema, cells, strict=True):
+        kind = next(kind for kind, arrow in _TYPES.items() if arrow == field.type)
+        try:
+            row[field.name] = _WORDS[cell] if kind is bool else kind(cell)
+        except (KeyError, ValueError) as error:
+            message = f"{where}, column '{field.name}': '{cell}' is not of type {kind.__name__}"
+            raise InvalidInput(message) from error
+    return row

@@ -1,0 +1,170 @@
+import json
+from collections.abc import Callable
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.benchmarks import __main__ as benchmarks
+from experiments.benchmarks.pairing import (
+    BenchmarkReport,
+    Result,
+    compare,
+    interval_rank,
+    median_interval,
+)
+from experiments.benchmarks.registry import BENCHMARKS, Benchmark
+
+
+class Machine:
+    """A clock and callables that take the time they are told to; the speed may drift."""
+
+    def __init__(self, drift: float = 0.0) -> None:
+        self.now = 0.0
+        self.calls: list[str] = []
+        self._drift = drift
+
+    def clock(self) -> float:
+        return self.now
+
+    def work(self, name: str, seconds: float, first: float = 0.0) -> Callable[[], None]:
+        def call() -> None:
+            extra = 0.0 if name in self.calls else first
+            self.calls.append(name)
+            self.now += seconds * (1 + self._drift * len(self.calls)) + extra
+
+        return call
+
+
+@pytest.mark.parametrize(("ours", "reference", "runs"), [(1.0, 2.0, 15), (3.0, 1.5, 6)])
+def test_the_ratio_is_ours_over_the_reference(ours: float, reference: float, runs: int) -> None:
+    machine = Machine()
+    result = compare(
+        "toy", machine.work("A", ours), machine.work("B", reference), {"V": 3}, machine.clock
+    )
+    ratio = ours / reference
+    assert result == Result(
+        "toy", ratio, ours, reference, "second per call", {"V": 3}, runs, ratio, ratio
+    )
+
+
+def test_pairs_are_interleaved_both_ways() -> None:
+    machine = Machine()
+    compare("toy", machine.work("A", 1.0), machine.work("B", 1.0), {}, machine.clock)
+    assert "".join(machine.calls) == "ABAB" + "ABBA" * 7 + "AB"
+
+
+def test_compilation_is_not_timed() -> None:
+    machine = Machine()
+    slow_start = machine.work("A", 1.0, first=100.0)
+    assert compare("toy", slow_start, machine.work("B", 1.0), {}, machine.clock).high == 1.0
+
+
+def test_short_calls_are_repeated_and_reported_by_call() -> None:
+    machine = Machine()
+    result = compare("toy", machine.work("A", 1e-3), machine.work("B", 0.1), {}, machine.clock)
+    assert result.numerator == pytest.approx(1e-3)
+    assert result.ratio == pytest.approx(1e-2)
+    assert machine.calls.count("A") == 2 + 50 * 15
+    assert machine.calls.count("B") == 2 + 15
+
+
+def test_a_machine_that_slows_down_favours_neither() -> None:
+    machine = Machine(drift=0.01)
+    result = compare("toy", machine.work("A", 1.0), machine.work("B", 1.0), {}, machine.clock)
+    assert result.low < 1.0 < result.high
+    # Always A before B would make every ratio less than 1, by about the drift.
+    assert abs(np.log(result.low * result.high)) < 0.01 / 2
+
+
+def coverage(num_values: int, rank: int) -> float:
+    """Exact probability that the rank-th smallest and largest enclose the median: binomial counts of signs."""
+    return sum(comb(num_values, k) for k in range(rank, num_values - rank + 1)) / 2**num_values
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("num_values", range(1, 60))
+def test_the_interval_is_the_narrowest_that_covers(num_values: int, level: float) -> None:
+    rank = interval_rank(num_values, level)
+    if rank > 0:
+        assert coverage(num_values, rank) >= level
+    assert coverage(num_values, rank + 1) < level or 2 * rank + 1 >= num_values
+
+
+@pytest.mark.parametrize("num_values", [6, 9])
+def test_the_interval_covers_as_often_as_it_says(num_values: int) -> None:
+    # All sign patterns about a median of 0, equally likely for any continuous law.
+    covered = 0
+    for pattern in range(2**num_values):
+        signs = [1.0 if pattern >> i & 1 else -1.0 for i in range(num_values)]
+        low, high = median_interval(np.array(signs) * np.arange(1, num_values + 1))
+        covered += low < 0 < high
+    rank = interval_rank(num_values, 0.95)
+    assert covered / 2**num_values == coverage(num_values, rank) >= 0.95
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=6, max_size=40))
+def test_the_interval_holds_the_median_and_ignores_order(values: list[float]) -> None:
+    low, high = median_interval(values)
+    assert low <= np.median(values) <= high
+    assert median_interval(values[::-1]) == (low, high)
+
+
+def test_too_few_values_give_no_interval() -> None:
+    with pytest.raises(ValueError, match="5 values are too few"):
+        median_interval([1.0] * 5)
+
+
+RESULT = Result("toy", 0.5, 1.0, 2.0, "second per call", {"V": 3}, 15, 0.4, 0.6)
+
+
+def run_toy(quick: bool) -> BenchmarkReport:
+    table = pa.table({"T": [1, 2], "seconds": [0.5, 1.0]})
+    return BenchmarkReport(RESULT, (f"quick: {quick}",), {"growth with T": table})
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BENCHMARKS, "toy", Benchmark("ratio <= 1", "a toy", f"{__name__}:run_toy"))
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_result_goes_to_stdout_and_the_rest_to_stderr(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert benchmarks.main(["toy", "--quick"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out) == RESULT._asdict()
+    for text in ("quick: True", "growth with T", "ratio 0.500", "goal ratio <= 1"):
+        assert text in err
+    assert benchmarks.main(["toy", "--json", str(tmp_path / "out.json")]) == 0
+    assert capfd.readouterr().out == ""
+    assert json.loads((tmp_path / "out.json").read_text()) == RESULT._asdict()
+
+
+def test_the_list_names_goals(capfd: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.main(["--list"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(BENCHMARKS)
+    assert "ratio <= 1.2" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no benchmark named"),
+        (["exact_markof"], "did you mean 'exact_markov'?"),
+        (["exact_markov", "--json", "missing/out.json"], "its folder does not exist"),
+    ],
+)
+def test_bad_input_is_one_line(
+    capfd: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    assert benchmarks.main(words) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert says in err

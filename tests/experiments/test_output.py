@@ -1,0 +1,69 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from experiments.output import check_writable, make_folder, open_output
+from theory.errors import InvalidInput
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"before")
+    with pytest.raises(RuntimeError), open_output(path) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"before"
+    with open_output(path) as stream:
+        stream.write(b"after")
+        assert path.read_bytes() == b"before"
+    assert path.read_bytes() == b"after"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"before")
+    (tmp_path / "link").symlink_to("target")
+    with open_output(tmp_path / "link") as stream:
+        stream.write(b"after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"after"
+
+
+def test_a_device_is_written_to_and_never_replaced() -> None:
+    with open_output("/dev/null") as stream:
+        stream.write(b"gone")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_stdout_gets_the_bytes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with open_output("-") as stream:
+        stream.write(b"\x00\xff")
+    assert capfdbinary.readouterr().out == b"\x00\xff"
+
+
+@pytest.mark.parametrize("name", ["", ".", "missing/out", "file/out", "n" * 300])
+def test_what_cannot_be_written_is_known_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    with pytest.raises(InvalidInput, match=r"^output '"):
+        check_writable(name)
+    with pytest.raises(InvalidInput), open_output(name):
+        pass
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_checking_leaves_no_trace(tmp_path: Path) -> None:
+    check_writable(tmp_path / "out")
+    check_writable("-")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_made_with_its_parents_or_refused(tmp_path: Path) -> None:
+    assert make_folder(make_folder(tmp_path / "a" / "b")).is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match="cannot be made"):
+        make_folder(tmp_path / "file" / "c")
