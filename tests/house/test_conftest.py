@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.house.repository import ROOT
 
 
@@ -80,6 +82,7 @@ def test_rules_are_enforced(tmp_path: Path) -> None:
     assert "statistical assertions: 1 of" in done.stdout
 
 
+@pytest.mark.slow
 def test_assertions_beyond_the_budget_fail_the_run(tmp_path: Path) -> None:
     # Two workers, 501 assertions each: neither breaks the budget by itself.
     done = run_pytest(tmp_path, MANY_ASSERTIONS, "-n", "2")
