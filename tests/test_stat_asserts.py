@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests import stat_asserts
 from tests.stat_asserts import (
     LEVEL,
     POWER,
@@ -17,11 +16,12 @@ from tests.stat_asserts import (
     assert_counts,
     assert_mean,
     assert_rejected,
-    counts_p_value,
     mean_p_values,
     minimum_detectable,
     tail_inflation,
 )
+from theory import goodness_of_fit
+from theory.goodness_of_fit import counts_p_value
 
 
 def _compositions(total: int, num_cells: int) -> np.ndarray:
@@ -81,11 +81,11 @@ def test_rare_cells_are_pooled() -> None:
 def test_pooling_keeps_draws_and_probability(weights: list[float], num_draws: int) -> None:
     probs = np.array(weights) / np.sum(weights)
     counts = np.random.default_rng(0).multinomial(num_draws, probs)
-    pooled, law = stat_asserts.pool_rare_cells(counts, probs)
+    pooled, law = goodness_of_fit.pool_rare_cells(counts, probs)
     assert pooled.sum() == num_draws
     assert law.sum() == pytest.approx(1.0)
-    assert np.all(num_draws * law >= stat_asserts.MIN_EXPECTED * (1 - 1e-12))
-    assert law.size <= (num_draws * probs >= stat_asserts.MIN_EXPECTED).sum() + 1
+    assert np.all(num_draws * law >= goodness_of_fit.MIN_EXPECTED * (1 - 1e-12))
+    assert law.size <= (num_draws * probs >= goodness_of_fit.MIN_EXPECTED).sum() + 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ table is the code that runs on a transformer.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
@@ -19,6 +19,7 @@ State = TypeVar("State")
 Reduce = Callable[[Float[Array, "*batch V"], Int[Array, "*batch"]], PyTree]
 
 
+@runtime_checkable
 class SequenceModel(Protocol[State]):
     """An autoregressive law over token sequences, natively batched over rows.
 
@@ -152,6 +153,7 @@ class Kernel(NamedTuple):
     step: Callable[..., tuple[Any, Any]]
 
 
+@runtime_checkable
 class Resampler(Protocol):
     """Turns weighted particles into ancestors."""
 
@@ -171,6 +173,7 @@ class Resampler(Protocol):
         ...
 
 
+@runtime_checkable
 class LogReward(Protocol):
     """A reward in natural-log units; -inf forbids a sequence."""
 
@@ -187,6 +190,7 @@ class LogReward(Protocol):
         ...
 
 
+@runtime_checkable
 class Environment(Protocol[State]):
     """A world that a trajectory acts in.
 

@@ -35,6 +35,7 @@ from theory.exact.laws import temperature_law as temperature_law
 from theory.exact.layers import Layers as Layers
 from theory.exact.layers import num_sequences as num_sequences
 from theory.exact.layers import unroll as unroll
+from theory.exact.sampling import Draws as Draws
 from theory.exact.sampling import draw_sequences as draw_sequences
 from theory.exact.small_alpha import small_alpha_law as small_alpha_law
 from theory.exact.summary import PowerSummary as PowerSummary

@@ -67,9 +67,9 @@ def _weight_matrix(table: ContextTable, alpha: float) -> tuple[np.ndarray, float
     contexts = table.next_context[table.initial]
     if not (table.next_context == contexts).all():
         return None
-    in_order = np.array_equal(contexts, np.arange(table.vocab_size))
-    log_probs = table.log_probs[: table.vocab_size] if in_order else table.log_probs[contexts]
-    weights = alpha * log_probs
+    block = slice(contexts[0], contexts[0] + table.vocab_size)
+    in_order = np.array_equal(contexts, np.arange(block.start, block.stop))
+    weights = alpha * table.log_probs[block if in_order else contexts]
     # With eos the absorbing weight 1 is the largest; without, the largest entry is taken out.
     shift = 0.0 if table.eos else float(weights.max())
     weights -= shift

@@ -119,6 +119,47 @@ def enumerate_sequences(laws: Sequence[Law], limit: int = MAX_SEQUENCES) -> Enum
     return Enumeration([sequences[i] for i in order], log_probs[:, order])
 
 
+class Prefix(NamedTuple):
+    """A prefix that some sequence continues, and where it stands.
+
+    Attributes:
+        tokens: the prefix, possibly empty.
+        depth: its length.
+        row: of the layer at that depth.
+    """
+
+    tokens: tuple[int, ...]
+    depth: int
+    row: int
+
+
+def enumerate_prefixes(layers: Layers, limit: int = MAX_SEQUENCES) -> list[Prefix]:
+    """All prefixes of positive probability that have not ended, shortest first, in lexicographic order.
+
+    Args:
+        layers: of the model.
+        limit: most sequences.
+
+    Returns:
+        The prefixes, the empty one included.
+
+    Raises:
+        InvalidInput: more than `limit` sequences.
+    """
+    check_enumerable(layers, limit)
+    level = [Prefix((), 0, 0)]
+    prefixes: list[Prefix] = []
+    for depth, layer in enumerate(layers):
+        prefixes += level
+        going_on = np.isfinite(layer.log_probs) & (layer.successor >= 0)
+        level = [
+            Prefix((*prefix.tokens, token), depth + 1, int(layer.successor[prefix.row, token]))
+            for prefix in level
+            for token in np.flatnonzero(going_on[prefix.row]).tolist()
+        ]
+    return prefixes
+
+
 def total_variation(p: Law, q: Law, limit: int = MAX_SEQUENCES) -> float:
     """TV(p, q) = sum_y |p(y) - q(y)| / 2, by enumeration.
 

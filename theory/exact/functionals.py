@@ -1,10 +1,11 @@
-"""Means, variances, lengths and marginals of a law over sequences, without enumeration.
+"""Moments, lengths and marginals of a law over sequences, without enumeration.
 
-For a cost c(x, v) of each token, the total C(y) = sum_t c(y_<t, y_t) has under a law q the mean and variance of
+For a cost c(x, v) of each token, the total C(y) = sum_t c(y_<t, y_t) has under a law q, with d = c(x,v) + m(xv) - m(x), the mean,
+variance and third central moment of
 
-    m(x) = sum_v q(v|x) [c(x,v) + m(xv)],     s(x) = sum_v q(v|x) [s(xv) + (c(x,v) + m(xv) - m(x))^2].
+    m(x) = sum_v q(v|x) [c(x,v) + m(xv)],    s(x) = sum_v q(v|x) [s(xv) + d^2],    k(x) = sum_v q(v|x) [k(xv) + 3 s(xv) d + d^3]
 
-The second is the law of total variance: every term is non-negative, so nothing cancels.
+(the laws of total variance and cumulance). Every term of the variance is non-negative, so nothing cancels there.
 """
 
 from collections.abc import Callable
@@ -18,43 +19,47 @@ from theory.exact.layers import Layer, continuation
 
 
 class Moments(NamedTuple):
-    """Mean and variance of a total over the tokens of a sequence."""
+    """Mean, variance and third central moment of a total over the tokens of a sequence."""
 
     mean: float
     variance: float
+    third: float
 
 
 def moments(law: Law, token_cost: Callable[[int], np.ndarray]) -> Moments:
-    """Exact mean and variance of sum_t c(y_<t, y_t).
+    """Exact moments of sum_t c(y_<t, y_t).
 
     Args:
         law: of the sequences.
         token_cost: depth -> [n, V]; never read where the law's probability is 0 (it may be infinite there).
 
     Returns:
-        Both moments.
+        The moments.
     """
-    mean = variance = None
+    mean = variance = third = None
     for depth in reversed(range(len(law.layers))):
         layer = law.layers[depth]
         probs = np.exp(law.log_conditional(depth))
         total = np.where(probs > 0, token_cost(depth), 0.0) + continuation(layer, mean, 0.0)
         expected = (probs * total).sum(axis=1)
         gap = total - expected[:, None]
-        variance = (probs * (continuation(layer, variance, 0.0) + gap * gap)).sum(axis=1)
+        ahead = continuation(layer, variance, 0.0)
+        cubes = continuation(layer, third, 0.0) + 3 * ahead * gap + gap**3
+        third = (probs * cubes).sum(axis=1)
+        variance = (probs * (ahead + gap * gap)).sum(axis=1)
         mean = expected
-    assert mean is not None and variance is not None
-    return Moments(float(mean[0]), float(variance[0]))
+    assert mean is not None and variance is not None and third is not None
+    return Moments(float(mean[0]), float(variance[0]), float(third[0]))
 
 
 def base_log_prob_moments(law: Law) -> Moments:
-    """Mean and variance of log p(y), the base model's log probability, under a law.
+    """Moments of log p(y), the base model's log probability, under a law.
 
     Args:
         law: of the sequences.
 
     Returns:
-        E[log p] and Var[log p], natural log.
+        E[log p], Var[log p] and the third central moment, natural log.
     """
     return moments(law, lambda depth: law.layers[depth].log_probs)
 

@@ -85,9 +85,7 @@ def num_sequences(layers: Layers) -> float:
     return float(counts[0])
 
 
-def continuation(
-    layer: Layer, following: Float64[np.ndarray, " m"] | None, ended: float
-) -> Float64[np.ndarray, "n V"]:
+def continuation(layer: Layer, following: np.ndarray | None, ended: float) -> np.ndarray:
     """What stands after each token: a value of the next layer, or the value of an ended sequence.
 
     Args:
@@ -100,7 +98,10 @@ def continuation(
     """
     if following is None:
         return np.full(layer.successor.shape, ended)
-    return np.append(following, ended)[layer.successor]
+    padded = np.empty(following.size + 1)
+    padded[:-1] = following
+    padded[ENDS] = ended  # ENDS is the last place
+    return padded[layer.successor]
 
 
 def _layer(

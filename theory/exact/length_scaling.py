@@ -16,7 +16,8 @@ from theory.exact.context_table import ContextTable, with_horizon
 from theory.exact.divergences import renyi_divergence
 from theory.exact.growth import BestProposal
 from theory.exact.laws import power_law, temperature_law
-from theory.exact.layers import Layers, unroll
+from theory.exact.layers import Layer, Layers, unroll
+from theory.exact.semiring import by_layer, log_backward, log_sum_exp, scaled
 from theory.exact.smc_variance import adapted_variance_terms, every_step_variance_terms
 
 METHODS = ("importance_base", "importance_temperature", "importance_best", "smc", "smc_adapted")
@@ -50,14 +51,35 @@ def best_proposal(layers: Layers, alpha: float) -> BestProposal:
     Returns:
         beta in (0, 4 max(alpha, 1)) and its D_2 in nats.
     """
-    target = power_law(layers, alpha).law
+    log_Z = power_law(layers, alpha).log_Z
     found = minimize_scalar(
-        lambda beta: renyi_divergence(target, temperature_law(layers, beta), 2.0),
+        lambda beta: log_second_moment(layers, alpha, beta) - 2 * log_Z,
         bounds=(1e-6, 4 * max(alpha, 1.0)),
         method="bounded",
         options={"xatol": 1e-6},
     )
-    return BestProposal(float(found.x), float(found.fun))
+    return BestProposal(float(found.x), max(0.0, float(found.fun)))
+
+
+def log_second_moment(layers: Layers, alpha: float, proposal_alpha: float) -> float:
+    """Log of E_q[w^2] for unnormalised weights w = p^alpha / q: sum over sequences of p^(2 alpha - beta) prod_t z_beta.
+
+    The weights of tokens do not depend on the depth, so this is the fastest way to D_2 = log E_q[w^2] - 2 log Z_alpha.
+
+    Args:
+        layers: of the model.
+        alpha: target exponent, above 0.
+        proposal_alpha: beta, above 0; the proposal is token temperature 1/beta.
+
+    Returns:
+        Natural log.
+    """
+
+    def token_log_weights(layer: Layer) -> np.ndarray:
+        log_z = log_sum_exp(scaled(proposal_alpha, layer.log_probs))
+        return scaled(2 * alpha - proposal_alpha, layer.log_probs) + log_z[:, None]
+
+    return float(log_backward(layers, by_layer(layers, token_log_weights))[0][0])
 
 
 def variances_at_length(table: ContextTable, alpha: float, length: int) -> list[VarianceAtLength]:

@@ -23,15 +23,12 @@ def log_sum_exp(values: Float64[np.ndarray, "n V"]) -> Float64[np.ndarray, " n"]
     """Row-wise log of the sum of exponentials; a row of -inf gives -inf.
 
     Args:
-        values: [n, V] logarithms; -inf allowed, +inf and NaN not.
+        values: [n, V] logarithms; -inf allowed, NaN not.
 
     Returns:
         [n].
     """
-    peak = values.max(axis=1)
-    shift = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        return shift + np.log(np.exp(values - shift[:, None]).sum(axis=1))
+    return _log_sum_exp(values)
 
 
 def log_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.ndarray]:
@@ -44,7 +41,7 @@ def log_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.
     Returns:
         Per depth, [n] natural logarithms; entry [0][0] is the sum over whole sequences.
     """
-    return _backward(layers, token_log_weights, log_sum_exp)
+    return _backward(layers, token_log_weights, _log_sum_exp)
 
 
 def max_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.ndarray]:
@@ -98,3 +95,11 @@ def _backward(
         following = total(token_log_weights(depth) + continuation(layers[depth], following, 0.0))
         values.append(following)
     return values[::-1]
+
+
+# Called once a token: without shape annotations, whose checks in the tests would cost more than the sum.
+def _log_sum_exp(values: np.ndarray) -> np.ndarray:
+    peak = values.max(axis=1)
+    shift = np.where(np.isneginf(peak), 0.0, peak)
+    with np.errstate(divide="ignore"):
+        return shift + np.log(np.exp(values - shift[:, None]).sum(axis=1))

@@ -98,6 +98,8 @@ def test_the_best_proposal_is_a_minimum() -> None:
             assert rate.value <= importance_divergence_rate(graph, alpha, beta) + 1e-12
             at_beta = renyi_divergence(target, temperature_law(layers, beta), 2.0)
             assert best.value <= at_beta + 1e-9
+        at_best = renyi_divergence(target, temperature_law(layers, best.proposal_alpha), 2.0)
+        assert best.value == pytest.approx(at_best, abs=1e-12)
 
 
 def test_growth_with_eos_never_falls_below_that_of_ended_sequences() -> None:

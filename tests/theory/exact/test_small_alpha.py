@@ -73,13 +73,32 @@ def test_the_law_is_the_limit() -> None:
             assert coarse / fine == pytest.approx(10, rel=0.2)
 
 
-def test_independent_tokens_have_no_gap_and_an_infinite_radius() -> None:
+def test_third_order_coefficients_are_those_of_the_expansion() -> None:
+    for seed, eos in ((14, ()), (15, (2,)), (16, (0,))):
+        layers = unroll(markov(np.random.default_rng(seed), 3, 5, eos=eos))
+        law, base = small_alpha_law(layers), base_law(layers)
+        e = 1e-3
+        for coefficient, divergence in (
+            (
+                law.third_order_temperature,
+                lambda a, x=layers: kl_divergence(power_law(x, a).law, temperature_law(x, a)),
+            ),
+            (
+                law.third_order_base,
+                lambda a, x=layers, p=base: kl_divergence(power_law(x, a).law, p),
+            ),
+        ):
+            odd_part = (divergence(1 + e) - divergence(1 - e)) / (2 * e**3)
+            assert coefficient == pytest.approx(odd_part, rel=1e-4)
+
+
+def test_independent_tokens_have_no_gap() -> None:
     from theory.exact import ContextTable
 
     table = ContextTable(np.log([[0.5, 0.5]]), np.zeros((1, 2), dtype=np.int64), 0, (), 5)
     law = small_alpha_law(unroll(table))
     assert law.variance_entropy_sum == pytest.approx(0.0, abs=1e-30)
-    assert law.radius > 1e6
+    assert law.radius == 0.5
     skewed = ContextTable(np.log([[0.9, 0.1]]), np.zeros((1, 2), dtype=np.int64), 0, (), 5)
     found = small_alpha_law(unroll(skewed))
     assert found.variance_entropy_sum == pytest.approx(0.0, abs=1e-25)

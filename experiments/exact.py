@@ -1,0 +1,205 @@
+"""`rolloutlab exact`: the exact laws of a model at any alpha."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from experiments.command_line import Floats, program
+from experiments.json_output import write_json
+from experiments.model_argument import LoadedModel, load_model
+from experiments.output import check_writable
+from experiments.progress import track
+from theory.exact.divergences import Bounds
+from theory.exact.entropies import mode, renyi_entropy
+from theory.exact.enumeration import enumerate_prefixes, enumerate_sequences, total_variation
+from theory.exact.functionals import base_log_prob_moments
+from theory.exact.laws import base_law, power_law, temperature_law, token_log_normalisers
+from theory.exact.layers import Layers, num_sequences, unroll
+from theory.exact.small_alpha import small_alpha_law
+from theory.exact.summary import PowerSummary, summarise
+
+MAX_LISTED = 100_000
+_TABLE_KEYS = ("power", "temperature", "next_token_power", "log_lookahead", "log_token_normaliser")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Exact laws of a toy model: sequence power against token temperature and the base law.
+
+    Dynamic programs in float64, no enumeration; natural logarithms; lengths in tokens, eos included. Laws over sequences and
+    per-prefix tables are listed up to 100,000 sequences.
+    """
+
+    model: tyro.conf.Positional[str]
+    """A JSON model file or builtin:NAME (`rolloutlab models` lists them)."""
+
+    alpha: Floats = (2.0,)
+    """Power exponents, any real above 0; the temperature law is token temperature 1/alpha."""
+
+    prompt: str | None = None
+    """Tokens that stand before the first generated one, such as "0 2"; the empty prompt by default."""
+
+    max_new_tokens: int | None = None
+    """Horizon in tokens, eos included; that of the model by default."""
+
+    json: str | None = None
+    """File for the machine-readable result, - for stdout; a table of the scalars on stdout by default."""
+
+
+def exact_result(model: LoadedModel, alphas: tuple[float, ...]) -> dict[str, Any]:
+    """The exact laws of a model as one JSON document.
+
+    Args:
+        model: what MODEL named.
+        alphas: exponents above 0.
+
+    Returns:
+        {"model": ..., "results": [one block per alpha]}.
+    """
+    layers = unroll(model.table)
+    blocks = [power_block(model, layers, alpha) for alpha in track(alphas, "exact laws")]
+    return {"model": _describe(model, layers), "results": blocks}
+
+
+def power_block(model: LoadedModel, layers: Layers, alpha: float) -> dict[str, Any]:
+    """Everything about one alpha, under the keys of the command contract.
+
+    Args:
+        model: what MODEL named.
+        layers: its layers.
+        alpha: exponent above 0.
+
+    Returns:
+        Scalars, and laws and per-prefix tables where there are at most MAX_LISTED sequences.
+    """
+    summary = summarise(layers, alpha)
+    block = _scalars(summary)
+    count = num_sequences(layers)
+    if count <= MAX_LISTED or not model.horizon_is_free:
+        power, temperature = power_law(layers, alpha).law, temperature_law(layers, alpha)
+        block["tv_power_temperature"] = total_variation(power, temperature)
+    else:
+        block["tv_power_temperature"] = summary.tv_bounds
+    if count <= MAX_LISTED:
+        return block | _tables(layers, alpha)
+    reason = f"{count:.6g} sequences, laws and per-prefix tables are listed up to {MAX_LISTED}"
+    return block | {"omitted": {"keys": list(_TABLE_KEYS), "reason": reason}}
+
+
+def _scalars(summary: PowerSummary) -> dict[str, Any]:
+    """The summary with ratios beside their logarithms."""
+    block: dict[str, Any] = {}
+    for key, value in summary._asdict().items():
+        if isinstance(value, Bounds):
+            continue
+        block[key] = value
+        if key.startswith(("log_ess_fraction", "log_max_weight")):
+            block |= _ratio(key.removeprefix("log_"), value)
+    return block
+
+
+def _ratio(key: str, log_value: float) -> dict[str, Any]:
+    """A ratio, or null where only its logarithm fits a double."""
+    if abs(log_value) < 708.0:
+        return {key: math.exp(log_value)}
+    return {key: None, f"{key}_reason": f"outside double range, see log_{key}"}
+
+
+def _tables(layers: Layers, alpha: float) -> dict[str, Any]:
+    power, log_z = power_law(layers, alpha), token_log_normalisers(layers, alpha)
+    listed = enumerate_sequences((power.law, temperature_law(layers, alpha)))
+    names = [_text(tokens) for tokens in listed.sequences]
+    laws = np.exp(listed.log_probs).tolist()
+    prefixes = enumerate_prefixes(layers)
+    texts = [_text(prefix.tokens) for prefix in prefixes]
+    at = [(prefix.depth, prefix.row) for prefix in prefixes]
+    conditionals = [np.exp(power.law.log_conditional(depth)) for depth in range(len(layers))]
+    values = (
+        dict(zip(names, laws[0], strict=True)),
+        dict(zip(names, laws[1], strict=True)),
+        {text: conditionals[d][r].tolist() for text, (d, r) in zip(texts, at, strict=True)},
+        {text: float(power.log_lookahead[d][r]) for text, (d, r) in zip(texts, at, strict=True)},
+        {text: float(log_z(d)[r]) for text, (d, r) in zip(texts, at, strict=True)},
+    )
+    return dict(zip(_TABLE_KEYS, values, strict=True))
+
+
+def _describe(model: LoadedModel, layers: Layers) -> dict[str, Any]:
+    found, law = mode(layers), small_alpha_law(layers)
+    log_prob = base_log_prob_moments(base_law(layers))
+    return {
+        "name": model.name,
+        "vocab_size": model.table.vocab_size,
+        "horizon": model.table.horizon,
+        "eos": list(model.table.eos),
+        "num_sequences": num_sequences(layers),
+        "entropy": renyi_entropy(layers, 1.0),
+        "min_entropy": renyi_entropy(layers, math.inf),
+        "expected_base_logp": log_prob.mean,
+        "variance_base_logp": log_prob.variance,
+        "variance_entropy_sum": law.variance_entropy_sum,
+        "small_alpha_radius": law.radius,
+        "mode": {
+            "tokens": list(found.tokens),
+            "log_prob": found.log_prob,
+            "num_modes": found.num_modes,
+        },
+    }
+
+
+def _text(tokens: tuple[int, ...]) -> str:
+    return " ".join(map(str, tokens))
+
+
+def _show(result: dict[str, Any]) -> None:
+    """Scalars on stdout, one column per alpha."""
+    blocks = result["results"]
+    table = Table(title=f"{result['model']['name']}: exact laws (nats, tokens)")
+    table.add_column("quantity")
+    for block in blocks:
+        table.add_column(f"alpha {block['alpha']:g}", justify="right")
+    for key, value in blocks[0].items():
+        if key in ("alpha", "omitted", *_TABLE_KEYS) or key.endswith("_reason"):
+            continue
+        if isinstance(value, float | Bounds) or value is None:
+            table.add_row(key, *(_cell(block[key]) for block in blocks))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "outside double range"
+    if isinstance(value, Bounds):
+        return f"{value.lower:.6g} .. {value.upper:.6g}"
+    return f"{value:.6g}"
+
+
+def run(arguments: Arguments) -> int:
+    """Compute and write the exact laws.
+
+    Args:
+        arguments: of the command.
+
+    Returns:
+        Exit status 0.
+    """
+    model = load_model(arguments.model, arguments.prompt, arguments.max_new_tokens)
+    if arguments.json is not None:
+        check_writable(arguments.json)
+    result = exact_result(model, arguments.alpha)
+    if arguments.json is None:
+        _show(result)
+    else:
+        write_json(result, arguments.json)
+    return 0
+
+
+main = program("rolloutlab exact", Arguments, run)
+
+if __name__ == "__main__":
+    raise SystemExit(main())

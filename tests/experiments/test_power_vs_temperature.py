@@ -1,0 +1,203 @@
+"""The demonstration: its verdicts can fail, its numbers are exact, and a second run is the first."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from experiments import power_verdicts
+from experiments.model_argument import load_model
+from experiments.power_tables import MIN_BAR, two_laws_rows
+from experiments.power_vs_temperature import main
+from models.tabular.context_model import ContextModel
+from paper_figures.two_laws import OTHERS
+from tests.conftest import ROOT
+from theory.exact import Draws, Law, draw_sequences
+
+SMOKE = ("--preset", "smoke")
+
+
+def run(tmp_path: Path, *argv: str) -> dict[str, Any]:
+    out = tmp_path / "result.json"
+    words = [*argv, *SMOKE, "--results-dir", str(tmp_path / "results"), "--json", str(out)]
+    assert main(words) == 0
+    return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("demonstration")
+    return folder, run(folder)
+
+
+def test_every_verdict_is_reached_and_every_figure_drawn(
+    demonstration: tuple[Path, dict[str, Any]],
+) -> None:
+    _, result = demonstration
+    checks = {row["check"] for row in result["verdicts"]}
+    assert checks == {
+        "float32 model = float64 law",
+        "dynamic program = enumeration",
+        "draws follow the power law",
+        "draws follow the temperature law",
+    }
+    assert all(row["ok"] for row in result["verdicts"])
+    names = {Path(file).name for file in result["figures"]}
+    for figure in (
+        "two_laws",
+        "divergence_against_alpha",
+        "ess_against_length",
+        "first_token_ranking",
+    ):
+        assert {f"{figure}.pdf", f"{figure}.png"} <= names
+    assert all(Path(file).stat().st_size > 1000 for file in result["figures"])
+
+
+def test_three_sentences_say_what_the_numbers_show(
+    demonstration: tuple[Path, dict[str, Any]],
+) -> None:
+    first, second, third = demonstration[1]["sentences"]
+    assert "p(y)^2" in first
+    assert "are different laws" in first
+    assert "opposite order" in second
+    assert "32 tokens" in third
+
+
+def test_a_second_run_reads_the_first(
+    demonstration: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, result = demonstration
+    files = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
+    assert files
+    before = (folder / "result.json").read_bytes()
+    assert run(folder) == result
+    assert (folder / "result.json").read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")} == files
+    assert "done before" in capsys.readouterr().err
+
+
+def test_a_model_of_the_users_own(tmp_path: Path) -> None:
+    model = tmp_path / "mine.json"
+    chain: dict[str, Any] = {
+        "kind": "markov",
+        "vocab_size": 3,
+        "max_length": 4,
+        "eos": 2,
+        "initial": ["1/2", "3/10", "1/5"],
+        "transition": [[0.6, 0.1, 0.3], [0.2, 0.2, 0.6], [0, 0, 1]],
+    }
+    model.write_text(json.dumps(chain))
+    result = run(tmp_path, str(model), "--alpha", "4")
+    rows = {(row["law"], row["quantity"]): row["value"] for row in result["rows"]}
+    assert rows["power", "expected_length"] == pytest.approx(1.631432, abs=5e-7)
+    assert rows["power", "P(first = 0)"] == pytest.approx(0.2129, abs=5e-5)
+    assert rows["power", "tv_power_temperature"] == pytest.approx(0.754189, abs=5e-7)
+    assert {row["model"] for row in result["rows"]} == {str(model)}
+    # The folder is named after the content: an edited file is another run.
+    chain["initial"] = [0.4, 0.4, 0.2]
+    model.write_text(json.dumps(chain))
+    other = run(tmp_path, str(model), "--alpha", "4")
+    assert other["rows"] != result["rows"]
+
+
+@pytest.mark.parametrize("name", ["builtin:toy-b", "builtin:toy-c-long", "builtin:hidden-markov"])
+def test_trees_and_models_that_nothing_enumerates(name: str, tmp_path: Path) -> None:
+    result = run(tmp_path, name, "--lengths", "1,2,4")
+    assert all(row["ok"] for row in result["verdicts"])
+    assert len(result["sentences"]) == 3
+
+
+def test_bars_add_up_to_one() -> None:
+    for name in ("toy-e", "sharp-path", "toy-d", "random-tree"):
+        rows = two_laws_rows(load_model(f"builtin:{name}"), 2.0)
+        for law in ("base", "temperature", "power"):
+            assert sum(row[law] for row in rows) == pytest.approx(1.0, abs=1e-9)
+        assert [row["rank"] for row in rows] == list(range(len(rows)))
+        shown = [row for row in rows if not row["sequence"].startswith(OTHERS)]
+        assert np.all(np.diff([row["power"] for row in shown]) <= 1e-15)
+        if len(shown) < len(rows):
+            assert all(
+                max(row[law] for law in ("base", "temperature", "power")) >= MIN_BAR
+                for row in shown
+            )
+
+
+# Each verdict, given a planted bug, must fail.
+
+
+def failed(model: str) -> set[str]:
+    rows = power_verdicts.verdict_rows(load_model(model), 2.0, 4000, 0)
+    return {row["check"] for row in rows if not row["ok"]}
+
+
+def test_no_verdict_fails_without_a_bug() -> None:
+    assert failed("builtin:toy-e") == set()
+
+
+def test_a_float32_model_that_drops_the_eos_probability_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = ContextModel.from_table
+    monkeypatch.setattr(
+        power_verdicts.ContextModel,
+        "from_table",
+        lambda table: right(table._replace(log_probs=table.log_probs + 1e-4)),
+    )
+    assert failed("builtin:toy-e") == {"float32 model = float64 law"}
+
+
+def test_draws_at_temperature_passed_off_as_power_are_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from theory.exact import temperature_law
+
+    def wrong(key: jax.Array, law: Law, num: int) -> Draws:
+        return draw_sequences(key, temperature_law(law.layers, 2.0), num)
+
+    monkeypatch.setattr(power_verdicts, "draw_sequences", wrong)
+    assert "draws follow the power law" in failed("builtin:toy-e")
+
+
+def test_a_failed_verdict_is_exit_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(power_verdicts, "LARGEST_FLOAT32_ERROR", 0.0)
+    words = ["builtin:toy-e", *SMOKE, "--lengths", "1,2", "--results-dir", str(tmp_path)]
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert "FAILED: builtin:toy-e" in out
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [
+        (["--alpha", "0"], "alpha"),
+        (["--alphas", "1,0"], "alpha"),
+        (["--preset", "huge"], "huge"),
+        (["builtin:none"], "none"),
+        (["--lengths", "0"], "length"),
+        (["--draws", "0"], "draws"),
+        (["--prompt", "0"], "--prompt"),
+    ],
+)
+def test_bad_input(
+    argv: list[str], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*argv, "--results-dir", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert word in err
+
+
+def test_the_customary_script(tmp_path: Path) -> None:
+    script = ROOT / "scripts" / "power_vs_temperature.py"
+    command = [sys.executable, str(script), "builtin:toy-e", "--alpha", "2", *SMOKE]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "two_laws.pdf" in done.stdout
