@@ -108,7 +108,9 @@ def test_power_of_counts_against_a_planted_bias() -> None:
     num_draws = int(np.ceil((minimum_detectable(sigma, 1) / bias) ** 2))
     heads = np.arange(num_draws + 1)
     near = np.abs(heads - 0.55 * num_draws) < 8 * sigma * np.sqrt(num_draws)
-    p_values = np.array([counts_p_value([h, num_draws - h], [0.5, 0.5]) for h in heads[near]])
+    p_values = np.array(
+        [counts_p_value([h, num_draws - h], [0.5, 0.5]) for h in heads[near].tolist()]
+    )
     power = stats.binom.pmf(heads[near], num_draws, 0.55)[p_values < LEVEL].sum()
     assert power > POWER - 0.01
 
