@@ -42,6 +42,7 @@ LABELS = {
     "builtin:toy-f": "alternating chain",
     "builtin:sharp-path": "one sharp path",
     "builtin:random-markov": "random chain",
+    "builtin:random-endless": "random chain without eos",
 }
 _PAIRS = (
     ("importance_base", "importance_temperature"),

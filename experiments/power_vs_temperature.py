@@ -30,7 +30,7 @@ from experiments.power_tables import (
 from experiments.progress import Progress, say
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
 from models.tabular.catalogue import BUILTINS
-from paper_figures.build import FIGURES, draw_to_files
+from paper_figures.build import FIGURES, LAYOUTS, draw_to_files, write_table
 from theory.errors import InvalidInput
 from theory.exact.laws import check_alpha
 
@@ -40,7 +40,7 @@ SHOWN = {
     "divergence_against_alpha": (
         "toy-b", "sharp-path", "toy-d", "toy-e", "toy-f", "random-markov",
     ),
-    "ess_against_length": ("toy-d", "toy-e", "toy-f", "random-markov"),
+    "ess_against_length": ("toy-d", "random-endless", "sharp-path", "toy-e"),
     "first_token_ranking": ("toy-a-normalised", "toy-b", "sharp-path", "toy-d"),
 }  # fmt: skip
 
@@ -86,6 +86,9 @@ class Arguments:
 
     json: str | None = None
     """File for the machine-readable result, - for stdout."""
+
+    export: Path | None = None
+    """Folder that the tables of the figures are also written to, as CSV (`paper_figures/tables` holds such)."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,9 @@ def run(arguments: Arguments) -> int:
         console.print(str(file), soft_wrap=True, highlight=False)
     if arguments.json is not None:
         write_json(_result(arguments, done.tables, text, files), arguments.json)
+    if arguments.export is not None:
+        for name in LAYOUTS:
+            write_table(done.tables[name], make_folder(arguments.export) / f"{name}.csv")
     passed = all(done.tables["verdicts"].column("ok").to_pylist())
     if not passed:
         say("a verdict failed: see the table of verdicts")

@@ -1,12 +1,10 @@
 """Tidy tables: one row per setting and replicate, every column declared once, nothing missing.
 
 A table is a pyarrow Table whose schema is declared beside the experiment that fills it. Equal tables give equal bytes
-on disk: Parquet for the runs, CSV for the small ones that are committed.
+in Parquet. The small tables that are committed for figures are CSV, which `paper_figures.columns` reads and writes.
 """
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import pyarrow.parquet as pq
 from jaxtyping import Shaped
 
 from experiments.output import open_output
-from theory.errors import InvalidInput
 
 Cell = bool | int | float | str
 
@@ -27,7 +24,6 @@ _TYPES: dict[type, pa.DataType] = {
     float: pa.float64(),
     str: pa.string(),
 }
-_WORDS = {"true": True, "false": False}
 
 
 def schema(**columns: type) -> pa.Schema:
@@ -109,42 +105,6 @@ def read_parquet(path: Path) -> pa.Table:
     return pq.ParquetFile(path).read()
 
 
-def write_csv(table: pa.Table, destination: str | Path) -> None:
-    """Write a small table to CSV: a header, floats by their shortest exact form, LF line ends, UTF-8.
-
-    Args:
-        table: columns of bool, int, float or str without nulls.
-        destination: a file, or `-` for stdout.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows([_text(cell) for cell in row.values()] for row in table.to_pylist())
-    with open_output(destination) as stream:
-        stream.write(text.getvalue().encode())
-
-
-def read_csv(path: Path, table_schema: pa.Schema) -> pa.Table:
-    """Read a table that `write_csv` wrote.
-
-    Args:
-        path: a CSV file.
-        table_schema: its schema.
-
-    Returns:
-        The table.
-
-    Raises:
-        InvalidInput: other columns, or a cell that does not parse; names file, row and column.
-    """
-    with path.open(encoding="utf-8", newline="") as stream:
-        header, *rows = list(csv.reader(stream)) or [[]]
-    if header != table_schema.names:
-        raise InvalidInput(f"{path}: columns {header}, must be {table_schema.names}")
-    parsed = [_parse_row(row, table_schema, f"{path}, row {i}") for i, row in enumerate(rows)]
-    return from_rows(table_schema, parsed)
-
-
 def _cell(value: Any, field: pa.Field, where: str) -> Any:
     """The value as the column's Python type, refused unless that loses nothing."""
     if isinstance(value, np.generic):
@@ -157,21 +117,3 @@ def _cell(value: Any, field: pa.Field, where: str) -> Any:
             f"{where}, column '{field.name}': {value!r} is not of type {kind.__name__}"
         )
     return value
-
-
-def _text(cell: Any) -> str:
-    return repr(cell).lower() if isinstance(cell, bool) else str(cell)
-
-
-def _parse_row(cells: Sequence[str], table_schema: pa.Schema, where: str) -> dict[str, Any]:
-    if len(cells) != len(table_schema):
-        raise InvalidInput(f"{where}: {len(cells)} cells, must be {len(table_schema)}")
-    row: dict[str, Any] = {}
-    for field, cell in zip(table_schema, cells, strict=True):
-        kind = next(kind for kind, arrow in _TYPES.items() if arrow == field.type)
-        try:
-            row[field.name] = _WORDS[cell] if kind is bool else kind(cell)
-        except (KeyError, ValueError) as error:
-            message = f"{where}, column '{field.name}': '{cell}' is not of type {kind.__name__}"
-            raise InvalidInput(message) from error
-    return row

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from theory.goodness_of_fit import counts_p_value
+from theory.goodness_of_fit import Cells, counts_p_value
 
 SUITE_LEVEL = 1e-3
 MAX_ASSERTIONS = 1000
@@ -136,7 +136,7 @@ def assert_mean(replicates: ArrayLike, truth: ArrayLike, *, smallest_bias: Array
         )
 
 
-def assert_counts(counts: ArrayLike, probs: ArrayLike) -> None:
+def assert_counts(counts: Cells, probs: Cells) -> None:
     """Assert that independent draws follow a finite law.
 
     Args:

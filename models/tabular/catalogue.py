@@ -80,6 +80,10 @@ def _random_markov() -> ContextTable:
     return random_markov_table(np.random.default_rng(SEED), 5, (4,), 12, concentration=0.5)
 
 
+def _random_endless() -> ContextTable:
+    return random_markov_table(np.random.default_rng(SEED), 5, (), 12, concentration=0.5)
+
+
 def _random_tree() -> ContextTable:
     return random_tree_table(np.random.default_rng(SEED), 4, (3,), 5, concentration=0.5)
 
@@ -131,6 +135,11 @@ BUILTINS: dict[str, Builtin] = {
     ),
     "random-markov": _markov(
         "a random Markov chain of five tokens", _random_markov, ("a", "b", "c", "d", "eos")
+    ),
+    "random-endless": _markov(
+        "a random Markov chain of five tokens without eos",
+        _random_endless,
+        ("a", "b", "c", "d", "e"),
     ),
     "random-tree": _tree(
         "a random tree of four tokens, five deep", _random_tree, ("a", "b", "c", "eos")

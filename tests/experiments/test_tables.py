@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 from experiments.tables import (
     column,
     from_rows,
-    read_csv,
     read_parquet,
     schema,
-    write_csv,
     write_parquet,
 )
-from theory.errors import InvalidInput
 
 SCHEMA = schema(model=str, length=int, log_z=float, exact=bool)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6)
@@ -48,8 +45,6 @@ def test_rows_go_in_and_come_back(
     assert repr(table.to_pylist()) == repr([{name: row[name] for name in ROW} for row in rows])
     write_parquet(table, folder / "table.parquet")
     assert same(read_parquet(folder / "table.parquet"), table)
-    write_csv(table, folder / "table.csv")
-    assert same(read_csv(folder / "table.csv", SCHEMA), table)
 
 
 @given(ROWS)
@@ -59,17 +54,9 @@ def test_equal_tables_give_equal_bytes(
     folder = tmp_path_factory.getbasetemp()
     whole = from_rows(SCHEMA, rows)
     chunked = pa.concat_tables([from_rows(SCHEMA, [row]) for row in rows] or [whole])
-    for write in (write_parquet, write_csv):
-        write(whole, folder / "whole")
-        write(chunked, folder / "chunked")
-        assert (folder / "whole").read_bytes() == (folder / "chunked").read_bytes()
-
-
-def test_csv_looks_as_it_should(tmp_path: Path) -> None:
-    row = {"model": 'a,"b"', "length": 2, "log_z": 0.1 + 0.2, "exact": False}
-    write_csv(from_rows(SCHEMA, [row]), tmp_path / "table.csv")
-    text = (tmp_path / "table.csv").read_bytes()
-    assert text == b'model,length,log_z,exact\n"a,""b""",2,0.30000000000000004,false\n'
+    write_parquet(whole, folder / "whole")
+    write_parquet(chunked, folder / "chunked")
+    assert (folder / "whole").read_bytes() == (folder / "chunked").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -124,27 +111,9 @@ def test_a_column_that_does_not_exist_is_refused() -> None:
         column(table, "length", nope=1)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "columns"),
-        ("model,length,log_z\na,1,2.0\n", "columns"),
-        ("model,length,log_z,exact\na,1,2.0\n", "row 0: 3 cells"),
-        ("model,length,log_z,exact\na,1,2.0,true\na,1.5,2.0,true\n", "row 1, column 'length'"),
-        ("model,length,log_z,exact\na,1,,true\n", "row 0, column 'log_z'"),
-        ("model,length,log_z,exact\na,1,2.0,True\n", "row 0, column 'exact'"),
-    ],
-)
-def test_a_damaged_csv_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
-    path = tmp_path / "table.csv"
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=f"^{path}.*{says}"):
-        read_csv(path, SCHEMA)
-
-
 def test_nan_and_infinities_are_values(tmp_path: Path) -> None:
     rows = [ROW | {"log_z": value} for value in (math.nan, math.inf, -math.inf)]
-    write_csv(from_rows(SCHEMA, rows), tmp_path / "t.csv")
+    write_parquet(from_rows(SCHEMA, rows), tmp_path / "t.parquet")
     np.testing.assert_array_equal(
-        column(read_csv(tmp_path / "t.csv", SCHEMA), "log_z"), [math.nan, math.inf, -math.inf]
+        column(read_parquet(tmp_path / "t.parquet"), "log_z"), [math.nan, math.inf, -math.inf]
     )

@@ -18,6 +18,7 @@ from paper_figures.build import (
     draw_to_files,
     record_digests,
 )
+from tests.conftest import ROOT
 from theory.errors import InvalidInput
 
 PROGRAM = """
@@ -144,3 +145,9 @@ def test_what_cannot_be_built_is_named(tmp_path: Path) -> None:
 def test_every_figure_makes_a_claim_in_one_line() -> None:
     for spec in FIGURES.values():
         assert spec.claim.endswith(".") and len(spec.claim) <= 100 and "\n" not in spec.claim
+
+
+def test_the_figure_in_the_readme_is_the_one_that_the_tables_give() -> None:
+    recorded = json.loads((HOME / "digests.json").read_text())["sha256"]
+    shown = ROOT / "docs" / "first_token_ranking.png"
+    assert digests([shown]) == {shown.name: recorded[shown.name]}

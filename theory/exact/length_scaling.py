@@ -5,6 +5,7 @@ sampling from a proposal q it equals D_2(power || q) exactly, at every N; minus 
 limit of large N (`theory.exact.smc_variance`).
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -21,6 +22,9 @@ from theory.exact.semiring import by_layer, log_backward, log_sum_exp, scaled
 from theory.exact.smc_variance import adapted_variance_terms, every_step_variance_terms
 
 METHODS = ("importance_base", "importance_temperature", "importance_best", "smc", "smc_adapted")
+
+# Differences of log(1 + variance) below this are rounding.
+_TIE = 1e-12
 
 
 class VarianceAtLength(NamedTuple):
@@ -114,24 +118,24 @@ def crossover_length(
         longest: longest horizon looked at, tokens.
 
     Returns:
-        The smallest such length, or None if `second` never overtakes `first` up to `longest`.
+        The smallest such length, or None if `first` never has the smaller variance or `second` never overtakes it up to
+        `longest`; lengths at which they tie count for neither.
     """
 
-    def second_wins(length: int) -> bool:
+    @functools.cache
+    def lead(length: int) -> float:
+        """By how much `second` is better."""
         layers = unroll(with_horizon(table, length))
-        return _METHODS[second](layers, alpha)[1] < _METHODS[first](layers, alpha)[1] - 1e-12
+        return _METHODS[first](layers, alpha)[1] - _METHODS[second](layers, alpha)[1]
 
     lengths = [2**k for k in range(int(math.log2(longest)) + 1)]
-    wins = [second_wins(length) for length in lengths]
-    if not wins[-1]:
+    behind = [length for length in lengths if lead(length) < -_TIE]
+    if not behind or lead(lengths[-1]) <= _TIE:
         return None
-    last_loss = max((k for k, win in enumerate(wins) if not win), default=None)
-    if last_loss is None:
-        return None
-    low, high = lengths[last_loss], lengths[last_loss + 1]
+    low, high = behind[-1], next(n for n in lengths if n > behind[-1] and lead(n) > _TIE)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if second_wins(middle) else (middle, high)
+        low, high = (low, middle) if lead(middle) > _TIE else (middle, high)
     return high
 
 
