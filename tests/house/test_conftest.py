@@ -13,7 +13,11 @@ def run_pytest(tmp_path: Path, source: str, *options: str) -> subprocess.Complet
     """Run one test file under the project's configuration and conftest."""
     path = tmp_path / "test_planted.py"
     path.write_text(source)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "--rootdir", str(ROOT)]
+    # As a conftest and not by `-p`: jaxtyping must come before the packages that it checks.
+    (tmp_path / "conftest.py").write_text(
+        "from tests.conftest import *\nfrom tests.conftest import _x64_stays_as_it_was\n"
+    )
+    command = [sys.executable, "-m", "pytest", "--rootdir", str(ROOT)]
     command += ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", *options, str(path)]
     return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
 

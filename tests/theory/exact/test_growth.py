@@ -152,7 +152,10 @@ def test_periodic_and_reducible_chains() -> None:
 
 
 def test_crossovers_are_where_the_curves_cross() -> None:
-    alpha, pairs = 2.0, (("importance_temperature", "smc"), ("importance_base", "smc_adapted"))
+    alpha, pairs = (
+        2.0,
+        (("importance_temperature", "smc"), ("importance_temperature", "smc_adapted")),
+    )
     table = ContextTable(
         np.log([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]]), np.tile([0, 1], (3, 1)), 2, (), 1
     )
