@@ -73,7 +73,7 @@ def kl(log_p: np.ndarray, log_q: np.ndarray) -> float:
 
 
 def close(got: float, truth: float, scale: float = 1.0) -> None:
-    assert got == pytest.approx(truth, rel=1e-11, abs=1e-12 * max(1.0, scale))
+    assert got == pytest.approx(truth, rel=1e-12, abs=1e-12 * max(1.0, scale))
 
 
 @given(recipes, alphas)
