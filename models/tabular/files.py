@@ -97,7 +97,7 @@ def model_to_json(table: ContextTable) -> dict[str, Any]:
     return {"kind": "tree", **fields, "conditionals": _expanded(table)}
 
 
-def _values(log_probs: Float64[np.ndarray, " V"]) -> list[float | int | str] | None:
+def _values(log_probs: Float64[np.ndarray, " V"]) -> list[float | str] | None:
     """A row as it is written; None for a context without a law."""
     if not np.isfinite(log_probs).any():
         return None

@@ -5,10 +5,12 @@
     {"kind": "markov", ..., "initial": [...], "transition": [[...], ...]}
 
 A file of kind "markov" may also give per-prefix conditionals, which must then depend on the last token only.
-Probabilities are numbers, decimals as text or fractions as text, and are taken exactly. Other fields are ignored.
+Probabilities are numbers, which are taken as doubles, or decimals or fractions as text, which are taken exactly. Other fields
+are ignored.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -24,7 +26,12 @@ from models.tabular.constructors import (
     named,
     tree_from_log_rows,
 )
-from models.tabular.probabilities import exact_log_row, parse_probability, shown
+from models.tabular.probabilities import (
+    double_log_row,
+    exact_log_row,
+    parse_probability,
+    shown,
+)
 from theory.errors import InvalidInput
 from theory.exact.context_table import ContextTable
 
@@ -84,10 +91,10 @@ def parse_model(text: str) -> ModelFile:
 
 
 def _load_object(text: str) -> dict[str, Any]:
-    """The top-level object. Numbers with a point or an exponent stay text, so that they can be read exactly."""
+    """The top-level object. A number that no double can hold stays text, so that it is never taken for 0 or infinity."""
     try:
         value = json.loads(
-            text, object_pairs_hook=_unique_keys, parse_float=str, parse_constant=str
+            text, object_pairs_hook=_unique_keys, parse_float=_number, parse_constant=str
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
@@ -101,6 +108,12 @@ def _load_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f'is {shown(value)}, must be an object such as {{"kind": "tree", ...}}')
     return cast(dict[str, Any], value)
+
+
+def _number(text: str) -> float | str:
+    value = float(text)
+    is_zero = not text.lower().partition("e")[0].strip("-0.")
+    return value if is_zero or (value != 0.0 and math.isfinite(value)) else text
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,13 +183,14 @@ def _row(values: Any, name: str, vocab_size: int) -> Float64[np.ndarray, " V"]:
     if len(values) != vocab_size:
         raise InvalidInput(f"{name} has {len(values)} probabilities, must have {vocab_size}")
     probabilities: list[Fraction] = []
-    for token, value in enumerate(values):
+    plain = all(type(value) is float and value >= 0 for value in values)
+    for token, value in enumerate([] if plain else values):
         try:
             probabilities.append(parse_probability(value))
         except InvalidInput as error:
             raise InvalidInput(f"{name}, token {token}: {error}") from None
     try:
-        return exact_log_row(probabilities)
+        return double_log_row(values) if plain else exact_log_row(probabilities)
     except InvalidInput as error:
         raise InvalidInput(f"{name}: {error}") from None
 

@@ -1,7 +1,7 @@
-"""Probabilities as text: read exactly, and written so that reading gives the same log probability bit for bit.
+"""Probabilities in model files: read, and written so that reading gives the same log probability bit for bit.
 
-Decimals and fractions are taken as the rational numbers that they denote. Their logarithm is the double nearest to the
-true one, also next to 1 where a probability in double precision would have lost it.
+Numbers are doubles, as everywhere in JSON. Decimals and fractions in quotes are the rational numbers that they denote: their
+logarithm is the double nearest to the true one, also next to 1 where a probability in double precision would have lost it.
 """
 
 import decimal
@@ -33,7 +33,7 @@ def parse_probability(value: object) -> Fraction:
     """The number that a value of a model file denotes.
 
     Args:
-        value: an integer, or text that holds a fraction "2/3" or a decimal "0.25", "1e-3".
+        value: a finite number, or text that holds a fraction "2/3" or a decimal "0.25", "1e-3".
 
     Returns:
         The exact rational number, at least 0.
@@ -41,8 +41,10 @@ def parse_probability(value: object) -> Fraction:
     Raises:
         InvalidInput: it denotes no such number; the message leaves out where it stands.
     """
-    if isinstance(value, bool) or not isinstance(value, int | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise InvalidInput(f'{shown(value)} is no probability, give a number or text such as "2/3"')
+    if isinstance(value, float) and value >= 0:
+        return Fraction(value)
     text = str(value)
     if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         raise InvalidInput(f"{text} is not finite, give a number in 0..1")
@@ -58,6 +60,25 @@ def parse_probability(value: object) -> Fraction:
     if probability < 0:
         raise InvalidInput(f"{shown(value)} is negative, give a number in 0..1")
     return probability
+
+
+def double_log_row(probabilities: Sequence[float]) -> Float64[np.ndarray, " V"]:
+    """Check one law, normalise it and take natural logarithms, all in double precision: for tables of any size.
+
+    Args:
+        probabilities: V finite numbers, each at least 0.
+
+    Returns:
+        [V] log probabilities; -inf where 0.
+
+    Raises:
+        InvalidInput: the sum is further from 1 than SUM_TOLERANCE.
+    """
+    total = math.fsum(probabilities)
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise InvalidInput(f"probabilities sum to {total:.9g}, must sum to 1")
+    scale = total if abs(total - 1) > ROUNDING else 1.0
+    return np.array([math.log(p / scale) if p > 0 else -math.inf for p in probabilities])
 
 
 def exact_log_row(probabilities: Sequence[Fraction]) -> Float64[np.ndarray, " V"]:
@@ -91,7 +112,7 @@ def _nearest_log(probability: Fraction) -> float:
         return float((decimal.Decimal(numerator) / decimal.Decimal(denominator)).ln())
 
 
-def probability_value(log_prob: float) -> float | int | str:
+def probability_value(log_prob: float) -> float | str:
     """What to write into a model file for a log probability.
 
     Args:
@@ -104,9 +125,10 @@ def probability_value(log_prob: float) -> float | int | str:
         InvalidInput: the probability is positive but below 10**-999.
     """
     if math.isinf(log_prob) or log_prob == 0:
-        return int(log_prob == 0)
+        return float(log_prob == 0)
     number = math.exp(log_prob)
-    if _nearest_log(Fraction(repr(number))) == log_prob:
+    # A row of numbers is read in double precision, a row with text in it exactly: the number must do for both.
+    if number > 0 and math.log(number) == _nearest_log(Fraction(number)) == log_prob:
         return number
     digits = 25 + max(0, math.ceil(-math.log10(abs(log_prob))))
     with decimal.localcontext(prec=digits):

@@ -18,7 +18,12 @@ from models.tabular.constructors import (
 )
 from models.tabular.files import model_to_json, read_model, write_model
 from models.tabular.model_json import parse_model
-from models.tabular.probabilities import exact_log_row, parse_probability, probability_value
+from models.tabular.probabilities import (
+    double_log_row,
+    exact_log_row,
+    parse_probability,
+    probability_value,
+)
 from models.tabular.random_tables import random_markov_table, random_tree_table
 from tests.models.tabular.naive import law_after, sequences
 from theory.errors import InvalidInput
@@ -69,9 +74,29 @@ def test_writing_and_reading_changes_no_bit(
 @given(st.floats(-2_300.0, 0.0) | st.floats(-1.0, 0.0) | st.floats(-1e-10, -1e-60))
 def test_any_log_probability_survives(log_prob: float) -> None:
     """Also where the probability in double precision is 1, and where it is 0."""
-    written = json.loads(json.dumps(probability_value(log_prob)), parse_float=str)
+    written = json.loads(json.dumps(probability_value(log_prob)))
     probability = parse_probability(written)
     assert exact_log_row([probability, 1 - probability])[0] == log_prob
+    if isinstance(written, float) and written <= 1:
+        assert double_log_row([written, 1 - written])[0] == log_prob
+
+
+def test_numbers_are_doubles_and_text_is_exact() -> None:
+    for values in (["1/3", "2/3"], [0.1, 0.9], [0.3, "7/10"], [1, 0], [1.0, 0.0]):
+        found = parse_model(tree_text(*(json.dumps(value) for value in values)))
+        exact = [math.log(Fraction(v)) if Fraction(v) else -math.inf for v in values]
+        assert found.table.log_probs[0].tolist() == pytest.approx(exact, rel=1e-15)
+    # A number that a double cannot hold is neither 0 nor a silent change of the support.
+    found = parse_model(tree_text("1e-400", "1"))
+    assert found.table.log_probs[0, 0] == pytest.approx(-400 * math.log(10), rel=1e-12)
+    with pytest.raises(InvalidInput, match="sum to"):
+        parse_model(tree_text("1e400", "1"))
+
+
+def tree_text(*numbers: str) -> str:
+    """A file of one row whose numbers stand in it as they are given."""
+    row = ", ".join(numbers)
+    return f'{{"kind": "tree", "vocab_size": {len(numbers)}, "max_length": 1, "eos": null, "conditionals": {{"": [{row}]}}}}'
 
 
 def test_files_on_disk(tmp_path: Path) -> None:
@@ -226,7 +251,7 @@ MALFORMED = {
     "no max_length": (without(TREE, "max_length"), 'field "max_length" is missing'),
     "max_length 0": (tree(max_length=0), "max_length is 0, must be at least 1"),
     "negative max_length": (tree(max_length=-2), "max_length is -2, must be at least 1"),
-    "max_length 2.5": (tree(max_length=2.5), "max_length is '2.5', must be an integer"),
+    "max_length 2.5": (tree(max_length=2.5), "max_length is 2.5, must be an integer"),
     "max_length true": (tree(max_length=True), "max_length is True, must be an integer"),
     "huge max_length": (tree(max_length=10**12), 'prefix "0 1" is missing, sequences reach it'),
     "no eos": (without(TREE, "eos"), 'field "eos" is missing'),
@@ -244,7 +269,7 @@ MALFORMED = {
     ),
     "sum just off": (row(["0.5", "0.499998", 0]), "probabilities sum to 0.999998, must"),
     "all zero": (row([0, 0, 0]), 'prefix "0": probabilities sum to 0'),
-    "negative": (row([-0.5, 1, 0.5]), "prefix \"0\", token 0: '-0.5' is negative"),
+    "negative": (row([-0.5, 1, 0.5]), 'prefix "0", token 0: -0.5 is negative'),
     "negative fraction": (row([1, "-1/2", "1/2"]), "prefix \"0\", token 1: '-1/2' is negative"),
     "NaN": (row([math.nan, 0.5, 0.5]), 'prefix "0", token 0: NaN is not finite'),
     "infinite": (row([1, math.inf, 0]), 'prefix "0", token 1: Infinity is not finite'),
