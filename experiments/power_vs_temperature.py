@@ -1,11 +1,12 @@
 """`rolloutlab power-vs-temperature`: p(y)^alpha over sequences is not token temperature 1/alpha, in exact numbers."""
 
+import functools
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 import tyro
@@ -113,52 +114,48 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     Returns:
         "table" (every scalar), "verdicts", and one table a figure needs.
     """
+    return {
+        part.name: checkpoint.stage(part.name, functools.partial(_table, part, progress))
+        for part in _parts(config)
+    }
+
+
+class _Part(NamedTuple):
+    """One table: its models, and what makes a model's rows."""
+
+    name: str
+    schema: pa.Schema
+    models: list[LoadedModel]
+    rows: Callable[[LoadedModel], list[dict[str, Any]]]
+
+
+def _parts(config: Config) -> list[_Part]:
     sweep = config.sweep
     models = _load(config.models, config.prompt, config.max_new_tokens)
-    own = len(models) == 1
-    shown = {name: models if own else _pick(models, kept) for name, kept in SHOWN.items()}
-    longest = max(sweep.lengths)
-    makers = {
-        "table": (SUMMARY, models, lambda m: summary_rows(m, sweep.alpha)),
-        "verdicts": (
-            power_verdicts.SCHEMA,
-            models,
-            lambda m: power_verdicts.verdict_rows(m, sweep.alpha, sweep.draws, sweep.seed),
-        ),
-        "two_laws": (None, shown["two_laws"], lambda m: two_laws_rows(m, sweep.alpha)),
-        "divergence_against_alpha": (
-            None,
-            shown["divergence_against_alpha"],
-            lambda m: divergence_rows(m, sweep.alphas),
-        ),
-        "first_token_ranking": (
-            None,
-            shown["first_token_ranking"],
-            lambda m: first_token_rows(m, sweep.alphas),
-        ),
-        "ess_against_length": (
-            None,
-            shown["ess_against_length"],
-            lambda m: ess_rows(m, sweep.alpha, sweep.lengths),
-        ),
-        "crossover_lengths": (
-            None,
-            shown["ess_against_length"],
-            lambda m: crossover_rows(m, sweep.alpha, longest),
-        ),
-    }
-    found: dict[str, pa.Table] = {}
-    for name, (declared, subjects, rows) in makers.items():
 
-        def stage(
-            name: str = name, declared: Any = declared, subjects: Any = subjects, rows: Any = rows
-        ) -> pa.Table:
-            table_schema = figure_schema(name) if declared is None else declared
-            items = progress(subjects, name.replace("_", " "))
-            return tables.from_rows(table_schema, [row for m in items for row in rows(m)])
+    def verdicts(model: LoadedModel) -> list[dict[str, Any]]:
+        return power_verdicts.verdict_rows(model, sweep.alpha, sweep.draws, sweep.seed)
 
-        found[name] = checkpoint.stage(name, stage)
-    return found
+    def for_figure(name: str, shown: str, rows: Callable[..., Any], *values: Any) -> _Part:
+        chosen = models if len(models) == 1 else _pick(models, SHOWN[shown])
+        return _Part(name, figure_schema(name), chosen, lambda model: rows(model, *values))
+
+    alpha, alphas, lengths = sweep.alpha, sweep.alphas, sweep.lengths
+    ess = "ess_against_length"
+    return [
+        _Part("table", SUMMARY, models, lambda model: summary_rows(model, alpha)),
+        _Part("verdicts", power_verdicts.SCHEMA, models, verdicts),
+        for_figure("two_laws", "two_laws", two_laws_rows, alpha),
+        for_figure("divergence_against_alpha", "divergence_against_alpha", divergence_rows, alphas),
+        for_figure("first_token_ranking", "first_token_ranking", first_token_rows, alphas),
+        for_figure(ess, ess, ess_rows, alpha, lengths),
+        for_figure("crossover_lengths", ess, crossover_rows, alpha, max(lengths)),
+    ]
+
+
+def _table(part: _Part, progress: Progress) -> pa.Table:
+    models = progress(part.models, part.name.replace("_", " "))
+    return tables.from_rows(part.schema, [row for model in models for row in part.rows(model)])
 
 
 EXPERIMENT = Experiment("power-vs-temperature", 1, compute)
