@@ -206,6 +206,10 @@ def markov_from_log_rows(
     """
     log_probs = np.full((vocab_size + 1, vocab_size), -np.inf)
     for context, row in rows.items():
+        if row.size != vocab_size:
+            raise InvalidInput(
+                f"{named(context)} has {row.size} probabilities, must have {vocab_size}"
+            )
         log_probs[context[0] if context else vocab_size] = row
     next_context = np.tile(np.arange(vocab_size), (vocab_size + 1, 1))
     return make_context_table(log_probs, next_context, vocab_size, eos, horizon)

@@ -14,6 +14,7 @@ from theory.exact.context_table import ContextTable
 from theory.exact.layers import ENDS
 from theory.exact.semiring import log_sum_exp
 
+# Any potentials are valid; better ones balance better. Enough steps for every dying context to die are always made.
 _POTENTIAL_STEPS = 200
 
 
@@ -139,8 +140,11 @@ def _potentials(graph: ContextGraph, log_weights: np.ndarray) -> np.ndarray:
     potentials = np.zeros(graph.contexts.size)
     for _ in range(max(_POTENTIAL_STEPS, graph.contexts.size + 1)):
         following = np.append(potentials, -np.inf)[graph.successor]
-        potentials = log_sum_exp(log_weights + following)
+        before, potentials = potentials, log_sum_exp(log_weights + following)
         if np.isneginf(potentials).all():
-            return potentials
+            break
         potentials -= potentials.max()
+        # Once no further context has died in a step, none will.
+        if np.allclose(potentials, before, rtol=0.0, atol=1e-14):
+            break
     return potentials

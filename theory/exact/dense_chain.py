@@ -106,9 +106,14 @@ def _forward_backward(
         peaks[t] = forward[t].max()
         forward[t] *= 1.0 / peaks[t]
     log_Z = log_scale + np.log(peaks).sum() + (horizon - 1) * shift + np.log(forward[-1].sum())
-    forward *= backward[::-1]
-    forward /= forward.sum(axis=1, keepdims=True)
-    for token in table.eos:
-        # The absorbing state holds every sequence that ended there so far; new mass is what was emitted now.
-        forward[1:, token] = np.maximum(np.diff(forward[:, token]), 0.0)
+    backward = backward[::-1]
+    totals = np.einsum("tv,tv->t", forward, backward)
+    if table.eos:
+        # An eos state holds every sequence that has ended there so far; what is asked for is what ends now.
+        eos = list(table.eos)
+        live = np.setdiff1d(np.arange(vocab_size), eos)
+        ends_now = forward[:-1, live] @ matrix[live][:, eos]
+        forward[1:, eos] = ends_now / peaks[1:, None]
+    forward *= backward
+    forward /= totals[:, None]
     return PowerMarginals(float(log_Z), forward)

@@ -15,7 +15,7 @@ import numpy as np
 
 from theory.errors import InvalidInput
 from theory.exact.functionals import token_marginals
-from theory.exact.laws import Law
+from theory.exact.laws import Law, check_same_layers
 from theory.exact.layers import continuation
 from theory.exact.semiring import log_backward, max_backward, scaled
 
@@ -42,7 +42,11 @@ def kl_divergence(p: Law, q: Law) -> float:
 
     Returns:
         Nats; inf where p has a sequence that q lacks.
+
+    Raises:
+        InvalidInput: the laws live on different layers.
     """
+    check_same_layers(p, q)
     value: np.ndarray | None = None
     for depth in reversed(range(len(p.layers))):
         log_p, log_q = p.log_conditional(depth), q.log_conditional(depth)
@@ -57,7 +61,7 @@ def renyi_divergence(p: Law, q: Law, order: float) -> float:
 
     Args:
         p: first law.
-        q: second law, over the same layers.
+        q: second law, over the same layers (InvalidInput otherwise).
         order: r > 0; 1 is the Kullback-Leibler divergence, inf the log of the largest ratio.
 
     Returns:
@@ -66,6 +70,7 @@ def renyi_divergence(p: Law, q: Law, order: float) -> float:
     Raises:
         InvalidInput: order not above 0.
     """
+    check_same_layers(p, q)
     if not order > 0:
         raise InvalidInput(f"order {order}: must be above 0")
     if order == 1:
@@ -92,6 +97,7 @@ def log_max_ratio(p: Law, q: Law) -> float:
     Returns:
         Nats, non-negative.
     """
+    check_same_layers(p, q)
 
     def token_log_weights(depth: int) -> np.ndarray:
         log_p, log_q = p.log_conditional(depth), q.log_conditional(depth)

@@ -23,12 +23,13 @@ class Mode(NamedTuple):
     Attributes:
         tokens: the lexicographically first of the most likely sequences.
         log_prob: its log probability.
-        num_modes: sequences of that probability, up to a relative 1e-12; the limit law is uniform over them.
+        num_modes: sequences of that probability, up to a relative 1e-12; the limit law is uniform over them. Exact below
+            2**53, inf above the double range.
     """
 
     tokens: tuple[int, ...]
     log_prob: float
-    num_modes: int
+    num_modes: float
 
 
 def renyi_entropy(layers: Layers, order: float) -> float:
@@ -76,10 +77,11 @@ def mode(layers: Layers) -> Mode:
         if row < 0:
             break
     counts: np.ndarray | None = None
-    for layer, choice in zip(reversed(layers), reversed(choices), strict=True):
-        counts = np.where(choice, continuation(layer, counts, 1.0), 0.0).sum(axis=1)
+    with np.errstate(over="ignore"):
+        for layer, choice in zip(reversed(layers), reversed(choices), strict=True):
+            counts = np.where(choice, continuation(layer, counts, 1.0), 0.0).sum(axis=1)
     assert counts is not None
-    return Mode(tuple(tokens), float(best[0][0]), int(counts[0]))
+    return Mode(tuple(tokens), float(best[0][0]), float(counts[0]))
 
 
 def _best_tokens(layers: Layers, best: list[np.ndarray], depth: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float64, Int32, Int64
 
 from theory.errors import InvalidInput
-from theory.exact.laws import Law
+from theory.exact.laws import Law, check_same_layers
 from theory.exact.layers import Layer, Layers, num_sequences
 
 MAX_SEQUENCES = 10_000_000
@@ -85,6 +85,8 @@ def sequence_blocks(laws: Sequence[Law], limit: int = MAX_SEQUENCES) -> Iterator
         InvalidInput: more than `limit` sequences.
     """
     layers = laws[0].layers
+    for law in laws:
+        check_same_layers(laws[0], law)
     check_enumerable(layers, limit)
     start = np.zeros((1, 0), dtype=np.int32)
     stack = [_Frontier(0, np.zeros(1, dtype=np.int64), start, np.zeros((len(laws), 1)))]
@@ -119,7 +121,7 @@ def enumerate_sequences(laws: Sequence[Law], limit: int = MAX_SEQUENCES) -> Enum
     return Enumeration([sequences[i] for i in order], log_probs[:, order])
 
 
-class Prefix(NamedTuple):
+class LivePrefix(NamedTuple):
     """A prefix that some sequence continues, and where it stands.
 
     Attributes:
@@ -133,7 +135,7 @@ class Prefix(NamedTuple):
     row: int
 
 
-def enumerate_prefixes(layers: Layers, limit: int = MAX_SEQUENCES) -> list[Prefix]:
+def enumerate_prefixes(layers: Layers, limit: int = MAX_SEQUENCES) -> list[LivePrefix]:
     """All prefixes of positive probability that have not ended, shortest first, in lexicographic order.
 
     Args:
@@ -147,13 +149,13 @@ def enumerate_prefixes(layers: Layers, limit: int = MAX_SEQUENCES) -> list[Prefi
         InvalidInput: more than `limit` sequences.
     """
     check_enumerable(layers, limit)
-    level = [Prefix((), 0, 0)]
-    prefixes: list[Prefix] = []
+    level = [LivePrefix((), 0, 0)]
+    prefixes: list[LivePrefix] = []
     for depth, layer in enumerate(layers):
         prefixes += level
         going_on = np.isfinite(layer.log_probs) & (layer.successor >= 0)
         level = [
-            Prefix((*prefix.tokens, token), depth + 1, int(layer.successor[prefix.row, token]))
+            LivePrefix((*prefix.tokens, token), depth + 1, int(layer.successor[prefix.row, token]))
             for prefix in level
             for token in np.flatnonzero(going_on[prefix.row]).tolist()
         ]

@@ -8,7 +8,6 @@ variance and third central moment of
 (the laws of total variance and cumulance). Every term of the variance is non-negative, so nothing cancels there.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from jaxtyping import Float64
 
 from theory.exact.laws import Law
 from theory.exact.layers import Layer, continuation
+from theory.exact.semiring import PerDepth
 
 
 class Moments(NamedTuple):
@@ -26,7 +26,7 @@ class Moments(NamedTuple):
     third: float
 
 
-def moments(law: Law, token_cost: Callable[[int], np.ndarray]) -> Moments:
+def moments(law: Law, token_cost: PerDepth) -> Moments:
     """Exact moments of sum_t c(y_<t, y_t).
 
     Args:

@@ -11,19 +11,12 @@ variance of sequential Monte Carlo grows linearly instead (`smc_growth`).
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from theory.exact.context_graph import ContextGraph, log_growth
 from theory.exact.laws import check_alpha
 from theory.exact.limit_chain import limit_chain
+from theory.exact.proposals import BestProposal, minimise_over_proposals
 from theory.exact.semiring import log_sum_exp, scaled
-
-
-class BestProposal(NamedTuple):
-    """The exponent beta of the temperature proposal that serves importance sampling best, and its D_2."""
-
-    proposal_alpha: float
-    value: float
 
 
 class SmcGrowth(NamedTuple):
@@ -53,11 +46,12 @@ def importance_divergence_rate(graph: ContextGraph, alpha: float, proposal_alpha
     Args:
         graph: of the model.
         alpha: target exponent, above 0.
-        proposal_alpha: beta, any real (1 is the base law).
+        proposal_alpha: beta, above 0 (1 is the base law).
 
     Returns:
         Nats per token, at least 0.
     """
+    check_alpha(proposal_alpha)
     log_z = log_sum_exp(scaled(proposal_alpha, graph.log_probs))
     weights = scaled(2 * alpha - proposal_alpha, graph.log_probs) + log_z[:, None]
     return max(0.0, log_growth(graph, weights) - 2 * power_growth(graph, alpha))
@@ -66,8 +60,6 @@ def importance_divergence_rate(graph: ContextGraph, alpha: float, proposal_alpha
 def best_proposal_rate(graph: ContextGraph, alpha: float) -> BestProposal:
     """The proposal exponent with the slowest growth of D_2.
 
-    log(1/q_beta) is convex in beta for every sequence, so the rate is convex too and the search is one-dimensional.
-
     Args:
         graph: of the model.
         alpha: target exponent, above 0.
@@ -75,13 +67,9 @@ def best_proposal_rate(graph: ContextGraph, alpha: float) -> BestProposal:
     Returns:
         beta in (0, 4 max(alpha, 1)) and its rate in nats per token.
     """
-    found = minimize_scalar(
-        lambda beta: importance_divergence_rate(graph, alpha, beta),
-        bounds=(1e-6, 4 * max(alpha, 1.0)),
-        method="bounded",
-        options={"xatol": 1e-10},
+    return minimise_over_proposals(
+        lambda beta: importance_divergence_rate(graph, alpha, beta), alpha
     )
-    return BestProposal(float(found.x), float(found.fun))
 
 
 def kl_rate(graph: ContextGraph, alpha: float) -> float:

@@ -14,14 +14,13 @@ so Z_alpha = zeta(empty). The two agree exactly where zeta(xv) does not depend o
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from theory.errors import InvalidInput
-from theory.exact.layers import Layers, continuation
-from theory.exact.semiring import by_layer, log_backward, log_sum_exp, scaled
+from theory.exact.layers import Layer, Layers, continuation
+from theory.exact.semiring import PerDepth, by_layer, log_backward, log_sum_exp, scaled
 
 
 class Law(NamedTuple):
@@ -33,7 +32,7 @@ class Law(NamedTuple):
     """
 
     layers: Layers
-    log_conditional: Callable[[int], np.ndarray]
+    log_conditional: PerDepth
 
 
 class PowerLaw(NamedTuple):
@@ -63,6 +62,20 @@ def check_alpha(alpha: float) -> None:
         raise InvalidInput(f"alpha {alpha}: must be a finite number above 0")
 
 
+def check_same_layers(p: Law, q: Law) -> None:
+    """Refuse two laws that do not live on the same layers: depth and row would mean different prefixes.
+
+    Args:
+        p: first law.
+        q: second law.
+
+    Raises:
+        InvalidInput: they come from two calls of `unroll`.
+    """
+    if p.layers is not q.layers:
+        raise InvalidInput("two laws over different layers: build both from one unroll(table)")
+
+
 def base_law(layers: Layers) -> Law:
     """The model's own law, p.
 
@@ -75,7 +88,7 @@ def base_law(layers: Layers) -> Law:
     return Law(layers, lambda depth: layers[depth].log_probs)
 
 
-def token_log_normalisers(layers: Layers, alpha: float) -> Callable[[int], np.ndarray]:
+def token_log_normalisers(layers: Layers, alpha: float) -> PerDepth:
     """Log z(x) = log sum_v p(v | x)^alpha of every context.
 
     Args:
@@ -101,15 +114,15 @@ def temperature_law(layers: Layers, alpha: float) -> Law:
     Returns:
         The law; not p(y)^alpha normalised over sequences.
     """
-    log_z = token_log_normalisers(layers, alpha)
-    position = {id(layer): depth for depth, layer in enumerate(layers)}
-    return Law(
-        layers,
-        by_layer(
-            layers,
-            lambda layer: scaled(alpha, layer.log_probs) - log_z(position[id(layer)])[:, None],
-        ),
-    )
+    check_alpha(alpha)
+    if alpha == 1.0:
+        return base_law(layers)
+
+    def log_conditional(layer: Layer) -> np.ndarray:
+        weights = scaled(alpha, layer.log_probs)
+        return weights - log_sum_exp(weights)[:, None]
+
+    return Law(layers, by_layer(layers, log_conditional))
 
 
 def power_law(layers: Layers, alpha: float) -> PowerLaw:

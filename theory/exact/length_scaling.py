@@ -11,17 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from theory.exact.context_table import ContextTable, with_horizon
 from theory.exact.divergences import renyi_divergence
-from theory.exact.growth import BestProposal
 from theory.exact.laws import power_law, temperature_law
 from theory.exact.layers import Layer, Layers, unroll
+from theory.exact.proposals import BestProposal, minimise_over_proposals
 from theory.exact.semiring import by_layer, log_backward, log_sum_exp, scaled
 from theory.exact.smc_variance import adapted_variance_terms, every_step_variance_terms
-
-METHODS = ("importance_base", "importance_temperature", "importance_best", "smc", "smc_adapted")
 
 # Differences of log(1 + variance) below this are rounding.
 _TIE = 1e-12
@@ -46,8 +43,6 @@ class VarianceAtLength(NamedTuple):
 def best_proposal(layers: Layers, alpha: float) -> BestProposal:
     """The exponent beta that minimises D_2(power || token temperature 1/beta) for these layers.
 
-    D_2 is convex in beta, since log(1/q_beta(y)) is for every sequence.
-
     Args:
         layers: of the model.
         alpha: target exponent, above 0.
@@ -56,13 +51,9 @@ def best_proposal(layers: Layers, alpha: float) -> BestProposal:
         beta in (0, 4 max(alpha, 1)) and its D_2 in nats.
     """
     log_Z = power_law(layers, alpha).log_Z
-    found = minimize_scalar(
-        lambda beta: log_second_moment(layers, alpha, beta) - 2 * log_Z,
-        bounds=(1e-6, 4 * max(alpha, 1.0)),
-        method="bounded",
-        options={"xatol": 1e-6},
+    return minimise_over_proposals(
+        lambda beta: log_second_moment(layers, alpha, beta) - 2 * log_Z, alpha
     )
-    return BestProposal(float(found.x), max(0.0, float(found.fun)))
 
 
 def log_second_moment(layers: Layers, alpha: float, proposal_alpha: float) -> float:
@@ -167,3 +158,5 @@ _METHODS: dict[str, Callable[[Layers, float], tuple[float, float]]] = {
         _sequential(adapted_variance_terms(layers, alpha)),
     ),
 }
+
+METHODS = tuple(_METHODS)

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from theory.errors import InvalidInput
 from theory.exact.context_graph import ContextGraph, balance
 from theory.exact.laws import check_alpha
-from theory.exact.semiring import log_sum_exp, scaled
+from theory.exact.semiring import log_total, scaled
 
 # 2**60 steps: enough for any spectral gap that double precision can tell from 0.
 _MAX_SQUARINGS = 60
@@ -77,7 +77,7 @@ def limit_chain(graph: ContextGraph, alpha: float) -> LimitChain:
     with np.errstate(divide="ignore"):
         log_right = np.log(right) + potentials
         log_left = np.log(left) - potentials
-    left_plain = np.exp(log_left - log_sum_exp(log_left[None, :])[0])
+    left_plain = np.exp(log_left - log_total(log_left))
     right_plain = np.exp(log_right - log_right.max())
     right_plain /= left_plain @ right_plain
     return LimitChain(

@@ -28,7 +28,7 @@ class Draws(NamedTuple):
     log_probs: Float64[np.ndarray, " B"]
 
 
-def draw_sequences(key: Key[Array, ""], law: Law, num: int, first_row: int = 0) -> Draws:
+def draw_sequences(key: Key[Array, ""], law: Law, num_rows: int, first_row: int = 0) -> Draws:
     """Independent exact draws, by inversion of each conditional in float64.
 
     Row i's numbers are addressed by its global id first_row + i: the same rows whatever the batch they are drawn in.
@@ -36,17 +36,18 @@ def draw_sequences(key: Key[Array, ""], law: Law, num: int, first_row: int = 0) 
     Args:
         key: the run's key; not consumed.
         law: to draw from.
-        num: B, rows.
+        num_rows: B.
         first_row: global id of the first row.
 
     Returns:
         The draws.
     """
-    keys = row_keys(role_key(key, Role.TOKEN), jnp.arange(first_row, first_row + num))
-    tokens = np.zeros((num, len(law.layers)), dtype=np.int32)
-    lengths = np.zeros(num, dtype=np.int32)
-    log_probs = np.zeros(num)
-    rows = np.zeros(num, dtype=np.int64)
+    rows_of_key = jnp.arange(first_row, first_row + num_rows)
+    keys = fold_rows(row_keys(role_key(key, Role.TOKEN), rows_of_key), 0)  # iteration 0
+    tokens = np.zeros((num_rows, len(law.layers)), dtype=np.int32)
+    lengths = np.zeros(num_rows, dtype=np.int32)
+    log_probs = np.zeros(num_rows)
+    rows = np.zeros(num_rows, dtype=np.int64)
     for depth, layer in enumerate(law.layers):
         live = np.flatnonzero(rows >= 0)
         if live.size == 0:

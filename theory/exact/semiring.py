@@ -11,15 +11,15 @@ largest weight of any continuation.
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float64
 
 from theory.exact.layers import Layer, Layers, continuation
 
-# The log weight of each token in each context of a layer, given the depth: [n, V], -inf where impossible.
-TokenLogWeights = Callable[[int], np.ndarray]
+# What a program reads of a layer, given its depth: [n, V] log weights of tokens (-inf where impossible), or [n] values.
+PerDepth = Callable[[int], np.ndarray]
 
 
-def log_sum_exp(values: Float64[np.ndarray, "n V"]) -> Float64[np.ndarray, " n"]:
+# Plain arrays in the signatures of what runs once a token: shape checks in the tests would cost more than the sums.
+def log_sum_exp(values: np.ndarray) -> np.ndarray:
     """Row-wise log of the sum of exponentials; a row of -inf gives -inf.
 
     Args:
@@ -28,10 +28,25 @@ def log_sum_exp(values: Float64[np.ndarray, "n V"]) -> Float64[np.ndarray, " n"]
     Returns:
         [n].
     """
-    return _log_sum_exp(values)
+    peak = values.max(axis=1)
+    shift = np.where(np.isneginf(peak), 0.0, peak)
+    with np.errstate(divide="ignore"):
+        return shift + np.log(np.exp(values - shift[:, None]).sum(axis=1))
 
 
-def log_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.ndarray]:
+def log_total(values: np.ndarray) -> float:
+    """Log of the sum of exponentials of all entries.
+
+    Args:
+        values: [...] logarithms; -inf allowed, NaN not.
+
+    Returns:
+        Natural log; -inf where every entry is.
+    """
+    return float(log_sum_exp(values.reshape(1, -1))[0])
+
+
+def log_backward(layers: Layers, token_log_weights: PerDepth) -> list[np.ndarray]:
     """Log S of every prefix class: the log-sum over all continuations.
 
     Args:
@@ -41,10 +56,10 @@ def log_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.
     Returns:
         Per depth, [n] natural logarithms; entry [0][0] is the sum over whole sequences.
     """
-    return _backward(layers, token_log_weights, _log_sum_exp)
+    return _backward(layers, token_log_weights, log_sum_exp)
 
 
-def max_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.ndarray]:
+def max_backward(layers: Layers, token_log_weights: PerDepth) -> list[np.ndarray]:
     """The largest log weight of any continuation of every prefix class.
 
     Args:
@@ -57,7 +72,7 @@ def max_backward(layers: Layers, token_log_weights: TokenLogWeights) -> list[np.
     return _backward(layers, token_log_weights, lambda values: values.max(axis=1))
 
 
-def by_layer(layers: Layers, compute: Callable[[Layer], np.ndarray]) -> Callable[[int], np.ndarray]:
+def by_layer(layers: Layers, compute: Callable[[Layer], np.ndarray]) -> PerDepth:
     """A function of depth that computes once per distinct layer.
 
     Args:
@@ -86,7 +101,7 @@ def scaled(exponent: float, log_values: np.ndarray) -> np.ndarray:
 
 def _backward(
     layers: Layers,
-    token_log_weights: TokenLogWeights,
+    token_log_weights: PerDepth,
     total: Callable[[np.ndarray], np.ndarray],
 ) -> list[np.ndarray]:
     values: list[np.ndarray] = []
@@ -95,11 +110,3 @@ def _backward(
         following = total(token_log_weights(depth) + continuation(layers[depth], following, 0.0))
         values.append(following)
     return values[::-1]
-
-
-# Called once a token: without shape annotations, whose checks in the tests would cost more than the sum.
-def _log_sum_exp(values: np.ndarray) -> np.ndarray:
-    peak = values.max(axis=1)
-    shift = np.where(np.isneginf(peak), 0.0, peak)
-    with np.errstate(divide="ignore"):
-        return shift + np.log(np.exp(values - shift[:, None]).sum(axis=1))

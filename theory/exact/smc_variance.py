@@ -21,7 +21,7 @@ from jaxtyping import Float64
 
 from theory.exact.laws import PowerLaw, check_alpha, power_law, temperature_law
 from theory.exact.layers import Layers
-from theory.exact.semiring import log_sum_exp, scaled
+from theory.exact.semiring import log_total, scaled
 
 
 def every_step_variance_terms(
@@ -43,13 +43,13 @@ def every_step_variance_terms(
     alive, ended = _log_prefix_masses(layers, alpha)
     terms: list[float] = []
     for depth in range(len(layers)):
-        log_total = np.logaddexp(log_sum_exp(alive[depth][None, :])[0], ended[depth])
+        log_mass = np.logaddexp(log_total(alive[depth]), ended[depth])
         target = power.law.log_conditional(depth) + power.log_lookahead[depth][:, None]
         # pi_T(x)^2 / (pi_{t-1} q), up to the factor Z_{t-1} / Z^2
         square = scaled(2.0, target)
         log_q = np.where(np.isneginf(target), 0.0, proposal.log_conditional(depth))
-        moving = log_sum_exp((alive[depth][:, None] + square - log_q).reshape(1, -1))[0]
-        terms.append(np.logaddexp(moving, ended[depth]) + log_total - 2 * power.log_Z)
+        moving = log_total(alive[depth][:, None] + square - log_q)
+        terms.append(np.logaddexp(moving, ended[depth]) + log_mass - 2 * power.log_Z)
     with np.errstate(over="ignore"):
         return np.expm1(np.array(terms))
 
@@ -69,10 +69,10 @@ def adapted_variance_terms(layers: Layers, alpha: float) -> Float64[np.ndarray, 
     alive, ended = _log_prefix_masses(layers, alpha)
     terms: list[float] = []
     for depth in range(1, len(layers)):
-        log_total = np.logaddexp(log_sum_exp(alive[depth][None, :])[0], ended[depth])
+        log_mass = np.logaddexp(log_total(alive[depth]), ended[depth])
         square = alive[depth] + 2 * power.log_lookahead[depth]
-        moving = log_sum_exp(square[None, :])[0]
-        terms.append(np.logaddexp(moving, ended[depth]) + log_total - 2 * power.log_Z)
+        moving = log_total(square)
+        terms.append(np.logaddexp(moving, ended[depth]) + log_mass - 2 * power.log_Z)
     with np.errstate(over="ignore"):
         return np.expm1(np.array([*terms, 0.0]))
 
@@ -91,6 +91,6 @@ def _log_prefix_masses(layers: Layers, alpha: float) -> tuple[list[np.ndarray], 
         sums = np.bincount(layer.successor[~stops], mass[~stops], minlength=size)
         with np.errstate(divide="ignore"):
             alive.append(peak + np.log(sums))
-        gone = log_sum_exp(np.where(stops, joint, -np.inf).reshape(1, -1))[0]
+        gone = log_total(np.where(stops, joint, -np.inf))
         ended.append(float(np.logaddexp(ended[-1], gone)))
     return alive, ended

@@ -37,6 +37,17 @@ def test_the_fast_path_runs_and_is_right(eos: tuple[int, ...], alpha: float) -> 
     np.testing.assert_allclose(fast.marginals, token_marginals(power.law), atol=1e-11)
 
 
+def test_the_tail_of_the_length_law_keeps_its_digits() -> None:
+    """P(y_t = eos) far out in the tail, where a difference of cumulated mass would give 0."""
+    rows = np.log([[0.45, 0.45, 0.1]])
+    table = ContextTable(np.tile(rows, (4, 1)), np.tile([0, 1, 2], (4, 1)), 3, (2,), 80)
+    found = power_marginals(table, 2.0).marginals[:, 2]
+    s = 2 * 0.45**2
+    ratio = found[1:79] / found[:78]
+    np.testing.assert_allclose(ratio, s, rtol=1e-10)
+    assert 0 < found[70] < 1e-20
+
+
 def test_without_the_certificate_the_log_space_path_is_taken() -> None:
     # From token 1 even the best continuation is 2**-1000 of that from token 0.
     rows = np.log([[1 - 1e-9, 1e-9], [0.5, 0.5], [0.5, 0.5]])

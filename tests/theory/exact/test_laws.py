@@ -261,6 +261,30 @@ def test_mode_counts_ties() -> None:
     assert mode(unroll(table)) == ((0, 0, 0), pytest.approx(3 * math.log(0.5)), 8)
 
 
+def test_more_modes_than_a_double_holds() -> None:
+    uniform = np.log(np.full((1, 2), 0.5))
+    table = ContextTable(uniform, np.zeros((1, 2), dtype=np.int64), 0, (), 1100)
+    found = mode(unroll(table))
+    assert found.num_modes == math.inf
+    assert found.log_prob == pytest.approx(-1100 * math.log(2))
+
+
+def test_laws_over_different_layers_are_refused() -> None:
+    rng = np.random.default_rng(2)
+    p = base_law(unroll(markov(rng, 2, 3)))
+    q = base_law(unroll(markov(rng, 2, 4)))
+    for compare in (
+        kl_divergence,
+        chi_square,
+        log_max_ratio,
+        log_ess_fraction,
+        total_variation,
+        total_variation_bounds,
+    ):
+        with pytest.raises(InvalidInput, match="different layers"):
+            compare(p, q)
+
+
 def test_renyi_entropy_of_order_zero_is_log_support() -> None:
     table = markov(np.random.default_rng(3), 3, 4, eos=(2,), zeros=0.4)
     layers = unroll(table)
