@@ -20,7 +20,7 @@ from jaxtyping import Float64
 from theory.errors import InvalidInput
 from theory.exact.divergences import chi_square
 from theory.exact.enumeration import enumerate_sequences
-from theory.exact.laws import Law, PowerLaw
+from theory.exact.laws import Law, PowerLaw, check_same_layers
 
 MAX_MULTISETS = 2_000_000
 
@@ -261,8 +261,9 @@ def check_support(target: Law, proposal: Law) -> None:
         proposal: q, over the same layers.
 
     Raises:
-        InvalidInput: names the first such token.
+        InvalidInput: names the first such token; or the laws live on different layers.
     """
+    check_same_layers(target, proposal)
     for depth, layer in enumerate(target.layers):
         possible = np.isfinite(target.log_conditional(depth))
         missing = possible & ~np.isfinite(proposal.log_conditional(depth))

@@ -147,7 +147,7 @@ def when_ess_below(fraction: float, offspring: OffspringLaw) -> OffspringLaw:
     """Resample only where the effective sample size is below a fraction of N; elsewhere keep slots and weights.
 
     Args:
-        fraction: of N.
+        fraction: of N; at 1 it fires on all but equal weights.
         offspring: the law where it fires.
 
     Returns:
@@ -161,7 +161,10 @@ def when_ess_below(fraction: float, offspring: OffspringLaw) -> OffspringLaw:
 
     def adaptive(log_weights: Float64[np.ndarray, " N"]) -> list[Offspring]:
         size = log_weights.size
-        if 1 / np.square(_shares(log_weights)).sum() < fraction * size:
+        weights = np.exp(
+            log_weights - log_weights.max()
+        )  # equal ones are 1: their ESS is N without rounding
+        if weights.sum() ** 2 / np.square(weights).sum() < fraction * size:
             return offspring(log_weights)
         return [Offspring(1.0, tuple(range(size)), tuple(log_weights.tolist()))]
 

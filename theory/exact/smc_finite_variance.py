@@ -12,8 +12,9 @@ K = p^alpha zeta' / zeta the power law's next-token law, q the proposal, and P s
     Var(Z_hat / Z) = 1/N sum_{t=0}^{T-1} sum_{x, y} P_t(x, y) [ e^D chi^2(K(.|x) || q(.|x)) + 2 sinh^2(D / 2) ],
     D = log m(x) - log m(y).
 
-Plain filter (propose, weigh, resample after every step): m = zeta. Fully adapted filter (weigh by z, resample, propose):
-m = zeta / z. Every term is non-negative: nothing cancels. x and y range over contexts, so the sum is linear in the horizon.
+Plain filter (propose, weigh, resample after every step): m = zeta. Twisted by psi: m = zeta / psi. Fully adapted filter (weigh
+by z, resample, propose): m = zeta / z. Every term is non-negative: nothing cancels. x and y range over contexts, so the
+sum is linear in the horizon.
 
 Source: the pair recursion is Cérou, Del Moral & Guyader, "A nonasymptotic theorem for unnormalized Feynman-Kac particle
 models", Annales de l'IHP B 47 (2011) (cited from memory); the form without cancellation is derived here. Its limit as N grows is
@@ -49,6 +50,31 @@ def every_step_relative_variance(power: PowerLaw, proposal: Law, num_particles: 
         InvalidInput: N below 1, q lacks a token that the target has, or more than MAX_CONTEXTS contexts at one depth.
     """
     return _relative_variance(power, proposal, num_particles, lambda t: power.log_lookahead[t])
+
+
+def twisted_relative_variance(
+    power: PowerLaw, proposal: Law, log_twist: Callable[[int], np.ndarray], num_particles: int
+) -> float:
+    """The same where the intermediate targets are p(x)^alpha psi(x): weights (p^alpha / q) psi(xv) / psi(x).
+
+    Zero where psi = zeta and q is the power law; either alone is not enough.
+
+    Args:
+        power: the target.
+        proposal: q, over the same layers, with full support.
+        log_twist: number of tokens -> [n] log psi of each live context, finite; psi is 1 for ended sequences, and
+            psi(empty) is taken out again by the first weight.
+        num_particles: N, at least 1.
+
+    Returns:
+        The relative variance, at least 0; inf above the double range.
+
+    Raises:
+        InvalidInput: as for `every_step_relative_variance`.
+    """
+    return _relative_variance(
+        power, proposal, num_particles, lambda t: power.log_lookahead[t] - log_twist(t)
+    )
 
 
 def adapted_relative_variance(layers: Layers, alpha: float, num_particles: int) -> float:

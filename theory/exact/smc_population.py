@@ -17,7 +17,7 @@ particles or more the law depends on the order, and belongs to a sampler that so
 
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +72,6 @@ _Populations = dict[tuple[_Particle, ...], _Run]
 
 
 def plain_filter(
-    layers: Layers,
     alpha: float,
     proposal: Law,
     num_particles: int,
@@ -82,9 +81,8 @@ def plain_filter(
     """Propose a token, weigh by p^alpha / q, resample after the listed steps.
 
     Args:
-        layers: of the model.
         alpha: target exponent, above 0.
-        proposal: q, over the same layers, with full support; token temperature 1/beta for any beta, or another law.
+        proposal: q, with full support; token temperature 1/beta for any beta, or another law.
         num_particles: N, at least 1.
         resample_after: numbers of tokens, from 1, after which to resample; may be empty. After the last it only
             costs: the final draw is by weight anyway.
@@ -97,14 +95,42 @@ def plain_filter(
         InvalidInput: N below 1, too many populations, alpha not above 0, or q lacks a token that the model has.
     """
     check_alpha(alpha)
+    layers = proposal.layers
     check_support(base_law(layers), proposal)
 
     def log_weights(depth: int) -> np.ndarray:
-        possible = np.isfinite(layers[depth].log_probs)
-        return scaled(alpha, layers[depth].log_probs) - np.where(
-            possible, proposal.log_conditional(depth), 0.0
-        )
+        log_probs = layers[depth].log_probs
+        possible = np.isfinite(log_probs)
+        return scaled(alpha, log_probs) - np.where(possible, proposal.log_conditional(depth), 0.0)
 
+    return weighted_filter(proposal, log_weights, num_particles, resample_after, offspring)
+
+
+def weighted_filter(
+    proposal: Law,
+    log_weights: Callable[[int], np.ndarray],
+    num_particles: int,
+    resample_after: Collection[int],
+    offspring: OffspringLaw = multinomial_offspring,
+) -> FiniteRun:
+    """Propose a token, weigh by any function of context and token, resample after the listed steps.
+
+    Twists, rewards of tokens, and weights that are wrong. Z_hat is unbiased for sum_y q(y) prod_t w(y_<t, y_t).
+
+    Args:
+        proposal: q.
+        log_weights: number of tokens before -> [n, V] finite where q is positive, not read elsewhere.
+        num_particles: N, at least 1.
+        resample_after: see `plain_filter`.
+        offspring: the exact law of the resampling scheme, adaptive or not.
+
+    Returns:
+        The exact law of the run.
+
+    Raises:
+        InvalidInput: N below 1, or too many populations.
+    """
+    layers = proposal.layers
     populations = _start(layers, num_particles)
     log_scale = 0.0
     for depth in range(len(layers)):

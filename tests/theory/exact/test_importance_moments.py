@@ -196,6 +196,18 @@ def test_the_delta_method_is_the_limit_and_misses_it_by_order_one_over_n(beta: f
     assert (np.abs(misses[-1]) < 1e-2 * np.abs(limit)).all()
 
 
+def test_bias_of_the_golden_case() -> None:
+    # Simulated elsewhere: mean length of one row drawn by weight from N draws of the temperature law.
+    layers = unroll(toy_e())
+    power, proposal = power_law(layers, 4.0).law, temperature_law(layers, 4.0)
+    lengths = weighted_draw(power, proposal, len)
+    found = [self_normalised_moments(lengths, n).mean for n in (2, 4, 16, 64)]
+    assert found == pytest.approx([3.233, 2.787, 2.014, 1.736], abs=0.005)
+    assert target_mean(lengths) == pytest.approx(1.631432, abs=1e-6)
+    first_is_a = weighted_draw(power, proposal, lambda tokens: float(tokens[0] == 0))
+    assert self_normalised_moments(first_is_a, 64).mean == pytest.approx(0.2484, abs=0.002)
+
+
 def test_values_shift_and_scale() -> None:
     layers = unroll(toy_b())
     power, q = power_law(layers, 2.0).law, base_law(layers)

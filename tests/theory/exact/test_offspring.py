@@ -106,5 +106,8 @@ def test_adaptive_law_fires_below_the_threshold_only() -> None:
     assert law(even) == [Offspring(1.0, (0, 1), tuple(even.tolist()))]
     uneven = log_of([1.0, 9.0])
     assert law(uneven) == multinomial_offspring(uneven)
+    for size in range(1, 8):  # equal weights are never resampled
+        (kept,) = when_ess_below(1.0, multinomial_offspring)(np.full(size, 0.3))
+        assert kept.ancestors == tuple(range(size))
     with pytest.raises(InvalidInput, match=r"ESS threshold 1\.5"):
         when_ess_below(1.5, multinomial_offspring)

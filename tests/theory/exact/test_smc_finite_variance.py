@@ -1,6 +1,7 @@
 """Var(Z_hat) at a finite number of particles: the reference, every population listed, and both ends of N."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.theory.exact.tables import Recipe, markov, recipes
 from theory.errors import InvalidInput
 from theory.exact import (
     Law,
+    Layers,
     base_law,
     chi_square,
     make_context_table,
@@ -27,8 +29,9 @@ from theory.exact import (
 from theory.exact.smc_finite_variance import (
     adapted_relative_variance,
     every_step_relative_variance,
+    twisted_relative_variance,
 )
-from theory.exact.smc_population import adapted_filter, plain_filter
+from theory.exact.smc_population import adapted_filter, plain_filter, weighted_filter
 from theory.exact.smc_variance import adapted_variance_terms, every_step_variance_terms
 
 exponents = st.sampled_from([0.5, 1.0, 2.0, 4.0])
@@ -77,7 +80,7 @@ def test_equals_the_sum_over_populations(
     assume(num_sequences(layers) ** num_particles < 200)
     power, proposal = power_law(layers, alpha), temperature_law(layers, beta)
     every_step = range(1, len(layers))
-    plain = plain_filter(layers, alpha, proposal, num_particles, every_step).evidence
+    plain = plain_filter(alpha, proposal, num_particles, every_step).evidence
     adapted = adapted_filter(layers, alpha, num_particles).evidence
     assert every_step_relative_variance(power, proposal, num_particles) == pytest.approx(
         plain.relative_variance, rel=1e-9, abs=1e-14
@@ -114,6 +117,51 @@ def test_equal_weights_leave_no_variance(recipe: Recipe, num_particles: int) -> 
     power = power_law(layers, 1.0)
     assert every_step_relative_variance(power, base_law(layers), num_particles) < 1e-25
     assert adapted_relative_variance(layers, 1.0, num_particles) < 1e-25
+
+
+@settings(max_examples=20)
+@given(recipes, exponents, exponents, st.integers(0, 100))
+def test_twists_equal_the_sum_over_populations(
+    recipe: Recipe, alpha: float, beta: float, seed: int
+) -> None:
+    layers = unroll(recipe.build())
+    assume(num_sequences(layers) < 12)
+    rng = np.random.default_rng(seed)
+    twists = [rng.normal(size=layer.contexts.size) for layer in layers]
+    power, proposal = power_law(layers, alpha), temperature_law(layers, beta)
+    weights = twisted_log_weights(layers, alpha, proposal, twists)
+    run = weighted_filter(proposal, weights, 2, range(1, len(layers)))
+    assert run.evidence.log_mean == pytest.approx(power.log_Z, rel=1e-9, abs=1e-12)
+    found = twisted_relative_variance(power, proposal, lambda t: twists[t], 2)
+    assert found == pytest.approx(run.evidence.relative_variance, rel=1e-8, abs=1e-13)
+
+
+def test_an_exact_twist_needs_its_own_proposal() -> None:
+    layers = unroll(toy_e())
+    power = power_law(layers, 4.0)
+    exact = power.log_lookahead
+    assert twisted_relative_variance(power, power.law, lambda t: exact[t], 2) < 1e-25
+    # Without it, and with the proposal of the token temperature, the variance stays.
+    tempered = temperature_law(layers, 4.0)
+    assert twisted_relative_variance(power, tempered, lambda t: exact[t], 2) > 0.1
+    assert every_step_relative_variance(power, power.law, 2) > 0.1
+
+
+def twisted_log_weights(
+    layers: Layers, alpha: float, proposal: Law, twists: list[np.ndarray]
+) -> Callable[[int], np.ndarray]:
+    """Weights (p^alpha / q) psi(xv) / psi(x), psi(empty) and psi(ended) being 1."""
+
+    def log_weights(depth: int) -> np.ndarray:
+        layer = layers[depth]
+        ahead = np.append(twists[depth + 1] if depth + 1 < len(layers) else [], 0.0)
+        behind = twists[depth] if depth else np.zeros(1)
+        possible = np.isfinite(layer.log_probs)
+        plain = alpha * np.where(possible, layer.log_probs, 0.0)
+        plain -= np.where(possible, proposal.log_conditional(depth), 0.0)
+        return plain + ahead[layer.successor] - behind[:, None]
+
+    return log_weights
 
 
 def test_digits_of_a_tiny_variance() -> None:
