@@ -181,12 +181,13 @@ def self_normalised_moments(draw: WeightedDraw, num_draws: int) -> MeanVariance:
     for log_t in np.arange(lowest, highest + _STEP, _STEP):
         scaled_weights = np.exp(np.minimum(log_t + draw.log_weights, math.log(_UNDERFLOW)))
         decay = probs * np.exp(-scaled_weights)
-        phi, a_1 = float(decay.sum()), float(decay @ (scaled_weights * gaps))
+        log_phi = _log_mean_decay(probs, scaled_weights)
+        a_1 = float(decay @ (scaled_weights * gaps))
         a_2 = float(decay @ (scaled_weights * gaps) ** 2)
-        bias += _STEP * n * a_1 * phi ** (n - 1)
-        square += _STEP * n * a_2 * phi ** (n - 1)
+        bias += _STEP * n * a_1 * math.exp((n - 1) * log_phi)
+        square += _STEP * n * a_2 * math.exp((n - 1) * log_phi)
         if n > 1:
-            square += _STEP * n * (n - 1) * a_1**2 * phi ** (n - 2)
+            square += _STEP * n * (n - 1) * a_1**2 * math.exp((n - 2) * log_phi)
     return MeanVariance(truth + bias, square - bias**2)
 
 
@@ -232,6 +233,14 @@ def self_normalised_moments_by_enumeration(draw: WeightedDraw, num_draws: int) -
     probs = np.exp(log_probs)
     mean = float(probs @ estimates)
     return MeanVariance(mean, float(probs @ (estimates - mean) ** 2))
+
+
+def _log_mean_decay(probs: np.ndarray, scaled_weights: np.ndarray) -> float:
+    """Log of phi = E_q e^(-tW), with its digits where phi is near 1: it is raised to the power n."""
+    drop = -float(probs @ np.expm1(-scaled_weights))
+    if drop < 0.5:
+        return math.log1p(-drop)
+    return math.log(max(float(probs @ np.exp(-scaled_weights)), 1e-300))
 
 
 def delta_method(draw: WeightedDraw) -> DeltaMethod:

@@ -196,6 +196,12 @@ def test_the_delta_method_is_the_limit_and_misses_it_by_order_one_over_n(beta: f
     assert (np.abs(misses[-1]) < 1e-2 * np.abs(limit)).all()
 
 
+def test_digits_at_a_number_of_draws_beyond_any_budget() -> None:
+    draw, num_draws = draw_of(unroll(toy_e()), 4.0, 4.0), 10**18
+    variance = self_normalised_moments(draw, num_draws).variance
+    assert num_draws * variance == pytest.approx(delta_method(draw).variance, rel=1e-12)
+
+
 def test_bias_of_the_golden_case() -> None:
     # Simulated elsewhere: mean length of one row drawn by weight from N draws of the temperature law.
     layers = unroll(toy_e())
