@@ -21,6 +21,7 @@ class Role(enum.IntEnum):
     RESAMPLE = 3
     SELECT = 4
     PROMPT = 5
+    SWAP = 6
 
 
 def role_key(key: Key[Array, ""], role: Role) -> Key[Array, ""]:
@@ -60,3 +61,16 @@ def fold_rows(keys: Key[Array, " B"], index: Int[Array, ""] | int) -> Key[Array,
         [B] keys.
     """
     return jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
+
+
+def fold_each(keys: Key[Array, " B"], indices: Int[Array, " B"]) -> Key[Array, " B"]:
+    """Keys of the same rows, each at an iteration or a step of its own.
+
+    Args:
+        keys: [B] row keys.
+        indices: [B] the iteration or the step of each row.
+
+    Returns:
+        [B] keys.
+    """
+    return jax.vmap(jax.random.fold_in)(keys, indices)

@@ -151,3 +151,10 @@ def unseeded_rows(chains: Chains) -> Chains:
 def frozen_iteration(chains: Chains) -> Chains:
     """A chain that does not count its moves: each move draws the numbers of the one before."""
     return chains._replace(iteration=jnp.ones_like(chains.iteration))
+
+
+def swap_with_the_wrong_sign(
+    low_alpha: float, high_alpha: float, low: Records, high: Records
+) -> Any:
+    """In the place of `swap_log_ratio`: the more likely sequence goes to the lower exponent."""
+    return (high_alpha - low_alpha) * (high.log_p.sum(axis=1) - low.log_p.sum(axis=1))

@@ -13,7 +13,13 @@ from jaxtyping import Float64, Int64
 
 from theory.errors import InvalidInput
 from theory.exact.context_table import ContextTable, with_horizon
-from theory.exact.sequence_space import Sequence, SequenceSpace, sequence_space
+from theory.exact.sequence_space import (
+    MAX_STATES,
+    Sequence,
+    SequenceSpace,
+    sequence_space,
+    target_law,
+)
 from theory.mcmc import density
 from theory.mcmc.cuts import CutLaw
 from theory.mcmc.density import Records
@@ -140,6 +146,51 @@ def blockwise_law(
         law = extension * np.array([mass[each[:previous]] for each in sequences])
         law = law_after(suffix_transition(space, alpha, cut_law), law, moves_per_block)
     return sequences, law
+
+
+def tempering_matrix(
+    table: ContextTable, ladder: tuple[float, ...], cut_law: CutLaw
+) -> tuple[list[Sequence], Float64[np.ndarray, "J J"], Float64[np.ndarray, " J"]]:
+    """One step of parallel tempering over its joint states, and the law that it leaves invariant.
+
+    A joint state is one sequence a rung; with M sequences and R rungs there are J = M^R, the first rung's index varying slowest.
+
+    Args:
+        table: the model.
+        ladder: the exponents.
+        cut_law: of the suffix moves.
+
+    Returns:
+        The M sequences, the matrix, and the product of the rungs' targets.
+
+    Raises:
+        InvalidInput: more than MAX_STATES joint states.
+    """
+    spaces = [sequence_space(table, alpha) for alpha in ladder]
+    size = len(spaces[0].sequences)
+    if size ** len(ladder) > MAX_STATES:
+        raise InvalidInput(
+            f"{len(ladder)} rungs on {size} sequences: {size ** len(ladder)} joint states, "
+            f"at most {MAX_STATES} are enumerated; take fewer rungs or a smaller model"
+        )
+    matrix, invariant = np.ones((1, 1)), np.ones(1)
+    for space, alpha in zip(spaces, ladder, strict=True):
+        matrix = np.kron(matrix, suffix_transition(space, alpha, cut_law).matrix)
+        invariant = np.kron(invariant, target_law(space, alpha))
+    states = np.indices((size,) * len(ladder)).reshape(len(ladder), -1)
+    for low, pair in enumerate(itertools.pairwise(ladder)):
+        records = spaces[0].records
+        ratio = density.swap_log_ratio(
+            *pair, _rows(records, states[low]), _rows(records, states[low + 1])
+        )
+        accept = np.exp(np.minimum(ratio, 0.0))
+        exchanged = states.copy()
+        exchanged[[low, low + 1]] = states[[low + 1, low]]
+        places = np.ravel_multi_index(tuple(exchanged), (size,) * len(ladder))
+        swap = np.diag(1 - accept)
+        swap[np.arange(len(accept)), places] += accept
+        matrix = matrix @ swap
+    return spaces[0].sequences, matrix, invariant
 
 
 def law_after(

@@ -25,4 +25,6 @@ from theory.mcmc.independence import independence as independence
 from theory.mcmc.multiple_try import multiple_try as multiple_try
 from theory.mcmc.suffix import MoveInfo as MoveInfo
 from theory.mcmc.suffix import suffix_regeneration as suffix_regeneration
+from theory.mcmc.tempering import SweepInfo as SweepInfo
+from theory.mcmc.tempering import parallel_tempering as parallel_tempering
 from theory.mcmc.tilted import reward_tilted as reward_tilted

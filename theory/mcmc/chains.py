@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key
+from jaxtyping import Array, Bool, Float32, Int, Int32, Key
 
-from theory.decoding.noise import gumbels
 from theory.decoding.rule import TokenRule
 from theory.decoding.temperature import temperature
 from theory.errors import InvalidInput
@@ -133,34 +132,6 @@ def keys_of(key: Key[Array, ""], role: Role, chains: Chains) -> Key[Array, " B"]
     return fold_rows(row_keys(role_key(key, role), chains.rows), chains.iteration)
 
 
-def draw_index(keys: Key[Array, " B"], log_weights: Float[Array, "B N"]) -> Int32[Array, " B"]:
-    """One index a row, in proportion to the weights, by a Gumbel race.
-
-    Args:
-        keys: [B] consumed.
-        log_weights: [B, N] natural log, unnormalised.
-
-    Returns:
-        [B] never an index of weight zero, unless all are.
-    """
-    noise = gumbels(keys, log_weights.shape[1])
-    return jnp.argmax(log_weights + noise, axis=1).astype(jnp.int32)
-
-
-def log_uniforms(keys: Key[Array, " B"]) -> Float32[Array, " B"]:
-    """Logs of uniform numbers, for comparison with a log ratio: no ratio is ever exponentiated.
-
-    A standard Gumbel is -log E with E exponential, and -E is the log of a uniform; this one is right in both tails.
-
-    Args:
-        keys: [B] consumed.
-
-    Returns:
-        [B] below 0.
-    """
-    return -jnp.exp(-gumbels(keys, 1)[:, 0])
-
-
 def empty_chains(model: SequenceModel, prompts: Prompts) -> Chains:
     """Chains whose sequences have no token yet.
 
@@ -249,7 +220,7 @@ def start_chains_at(
     chains = empty_chains(model, prompts)
     scored = score_sequences(model, chains.generation, tokens, lengths, design.proposal_alpha)
     log_p, log_z, _ = scored.scores
-    log_q = jnp.where(inside, design.proposal_alpha * log_p - log_z, 0.0)
+    log_q = design.proposal_alpha * log_p - log_z
     trajectories = Trajectories(
         tokens, lengths, jnp.asarray(is_eos.any(axis=1)), log_p, log_q, log_z
     )

@@ -158,3 +158,22 @@ def multiple_try_log_ratio(
     log_reverse = log_sum_exp(xp.where(is_chosen, log_current[:, None], log_weights))
     possible = log_total > -xp.inf
     return xp.where(possible, xp.where(possible, log_total, 0) - log_reverse, -xp.inf)
+
+
+def swap_log_ratio(
+    low_alpha: float, high_alpha: float, low: Records, high: Records
+) -> Float[Numbers, " B"]:
+    """Log acceptance ratio for two chains at different exponents to exchange their sequences.
+
+        log r = (alpha_high - alpha_low) (log p(y_low) - log p(y_high))
+
+    Args:
+        low_alpha: exponent of the first chain's target.
+        high_alpha: exponent of the second chain's target.
+        low: y_low, the first chain's sequences.
+        high: y_high, the second chain's sequences.
+
+    Returns:
+        [B] natural log.
+    """
+    return (high_alpha - low_alpha) * (low.log_p.sum(axis=1) - high.log_p.sum(axis=1))

@@ -19,9 +19,7 @@ from theory.mcmc.chains import (
     Chains,
     Design,
     Prompts,
-    draw_index,
     keys_of,
-    log_uniforms,
     make_design,
     observe,
     proposal_rules,
@@ -29,6 +27,7 @@ from theory.mcmc.chains import (
     start_chains,
 )
 from theory.mcmc.cuts import CutLaw, log_cut_probs
+from theory.mcmc.draws import draw_index, log_uniforms
 from theory.protocols import Kernel, SequenceModel
 
 
