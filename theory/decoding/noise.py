@@ -35,27 +35,39 @@ def exponential_from_bits(
     return jnp.where(high >> 31 == 0, from_zero, from_one)
 
 
-def gumbels(keys: Key[Array, " B"], num: int) -> Float32[Array, "B num"]:
-    """Standard Gumbel noise, each row from its own key.
-
-        G = -log E
-
-    A row's numbers depend on its key alone; the first of them do not depend on how many there are.
+def random_words(
+    keys: Key[Array, " B"], num: int
+) -> tuple[UInt32[Array, "B num"], UInt32[Array, "B num"]]:
+    """Pairs of independent random words, each row from its own key.
 
     Args:
         keys: [B] consumed.
-        num: numbers in a row.
+        num: pairs in a row; the first of them do not depend on how many there are.
 
     Returns:
-        [B, num] in [-3.9, 45.1].
+        The upper and the lower words, [B, num] each.
     """
 
-    def bits(key: Key[Array, ""]) -> tuple[Array, Array]:
+    def words(key: Key[Array, ""]) -> tuple[Array, Array]:
         # Two keys, and not one draw of twice the size: the first `num` stay what they are when `num` grows.
         upper, lower = jax.random.split(key)
         return jax.random.bits(upper, (num,), jnp.uint32), jax.random.bits(
             lower, (num,), jnp.uint32
         )
 
-    high, low = jax.vmap(bits)(keys)
-    return -jnp.log(exponential_from_bits(high, low))
+    return jax.vmap(words)(keys)
+
+
+def gumbels(keys: Key[Array, " B"], num: int) -> Float32[Array, "B num"]:
+    """Standard Gumbel noise, each row from its own key.
+
+        G = -log E
+
+    Args:
+        keys: [B] consumed.
+        num: numbers in a row; the first of them do not depend on how many there are.
+
+    Returns:
+        [B, num] in [-3.9, 45.1].
+    """
+    return -jnp.log(exponential_from_bits(*random_words(keys, num)))

@@ -109,7 +109,7 @@ def stochastic_beam(
         model: reached through init, take and step.
         prompts: [B, P] right-padded.
         prompt_lengths: [B].
-        rules: a pipeline; none samples from the model's own law.
+        rules: a pipeline, its parameters the same for all rows; none samples from the model's own law.
         num_sequences: N, at least 1.
 
     Returns:

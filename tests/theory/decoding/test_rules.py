@@ -70,7 +70,7 @@ def test_min_p_is_its_definition() -> None:
         (typical, reference.typical, (0.0, 0.2, 0.5, 0.9, 1.0)),
         (epsilon, reference.epsilon, (0.0, 0.01, 0.1, 0.9)),
         (eta, reference.eta, (0.0, 0.003, 0.05, 0.9)),
-        (top_n_sigma, reference.top_n_sigma, (0.0, 0.5, 1.0, 3.0)),
+        (top_n_sigma, reference.top_n_sigma, tuple(np.linspace(0.0, 3.0, 13).tolist())),
     ],
 )
 def test_the_other_filters_are_their_definitions(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.tabular.context_model import ContextModel
-from models.tabular.toys import toy_e
+from models.tabular.random_tables import random_tree_table
 from tests.planted_bugs import decoding as planted
 from tests.stat_asserts import assert_counts, assert_mean, assert_rejected
 from tests.theory.decoding import reference
@@ -47,7 +47,10 @@ WIDE = 6
 # The sampled law is not the model's, so that p and q cannot be confused.
 HEAT = 2.0
 
-TABLE = with_horizon(toy_e(), HORIZON)
+# A tree, whose laws depend on the whole prefix: a beam that loses track of its states is wrong. Deep enough for prompts.
+TABLE = with_horizon(
+    random_tree_table(np.random.default_rng(3), 3, (EOS,), HORIZON + 2, concentration=4.0), HORIZON
+)
 LAYERS = unroll(TABLE)
 ALL = enumerate_sequences([base_law(LAYERS), temperature_law(LAYERS, 1 / HEAT)])
 PLACE = {sequence: place for place, sequence in enumerate(ALL.sequences)}
