@@ -1,0 +1,28 @@
+"""Sequential Monte Carlo for p(y)^alpha: weighted populations of rows and an unbiased estimate of Z.
+
+population = start_populations(model, prompts, prompt_lengths, ids=jnp.arange(8), num_particles=64)
+resampler = ess_adaptive(systematic, 0.5)
+population, info = smc(
+    key, model, temperature_proposal(2.0), 2.0, population, resampler, every(model.horizon)
+)
+log_evidence(population)
+"""
+
+from theory.smc.adapted import adapted_smc as adapted_smc
+from theory.smc.bridging import bridged_smc as bridged_smc
+from theory.smc.bridging import linear_ramp as linear_ramp
+from theory.smc.conditional import conditional_smc as conditional_smc
+from theory.smc.exact_twist import ExactTwist as ExactTwist
+from theory.smc.exact_twist import exact_twist as exact_twist
+from theory.smc.population import Population as Population
+from theory.smc.population import draw_one as draw_one
+from theory.smc.population import log_evidence as log_evidence
+from theory.smc.population import start_populations as start_populations
+from theory.smc.proposals import defensive_proposal as defensive_proposal
+from theory.smc.proposals import temperature_proposal as temperature_proposal
+from theory.smc.schedule import every as every
+from theory.smc.smc import smc as smc
+from theory.smc.step import StepInfo as StepInfo
+from theory.smc.twisted import LogTwist as LogTwist
+from theory.smc.twisted import twisted_smc as twisted_smc
+from theory.smc.twisted import twisted_targets_smc as twisted_targets_smc

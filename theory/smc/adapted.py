@@ -1,0 +1,61 @@
+"""The fully adapted filter for p(y)^alpha: weigh by the next token's normaliser before the token is drawn.
+
+From temperature 1/alpha the weight of a token is z(x_<t), known before the token is. So weigh first, resample, and then propose: the
+children of one particle get different tokens, and the noise of the proposal does not enter the weights that are resampled. In the terms of
+`theory.smc.step` log z of the next token is a score one step ahead. Source: Pitt & Shephard, JASA 94 (1999).
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32, Key
+
+from theory.decoding.sample import log_normaliser
+from theory.decoding.temperature import Temperature
+from theory.generation import Generation
+from theory.protocols import Resampler, SequenceModel
+from theory.smc.population import Population
+from theory.smc.schedule import every
+from theory.smc.step import (
+    StepInfo,
+    propose_by,
+    run_steps,
+)
+
+
+def adapted_smc(
+    key: Key[Array, ""],
+    model: SequenceModel,
+    alpha: float | Float32[Array, ""],
+    population: Population,
+    resampler: Resampler,
+) -> tuple[Population, StepInfo]:
+    """Run M populations of N particles to the horizon, the resampler called before every step but the first.
+
+    Before the first step all particles are alike and there is nothing to resample.
+
+    Args:
+        key: of the run; role keys are taken from it.
+        model: of the tokens.
+        alpha: target exponent, above 0.
+        population: M populations of N particles, as `start_populations` gives them.
+        resampler: `theory.resampling.adaptive.ess_adaptive` makes one that skips steps.
+
+    Returns:
+        The weighted population, with exp(`log_evidence`) unbiased for Z at every N, and what each resampling saw and did (`StepInfo`).
+    """
+    rules = (Temperature(1.0 / jnp.asarray(alpha, jnp.float32)),)
+
+    def log_next_weight(generation: Generation, stage: Int32[Array, ""]) -> Float32[Array, " B"]:
+        rows = generation.trajectories
+        goes_on = ~rows.ended & (rows.lengths < model.horizon)
+        return jnp.where(goes_on, log_normaliser(generation.log_probs, alpha), 0.0)
+
+    return run_steps(
+        key,
+        model,
+        alpha,
+        population,
+        resampler,
+        every(model.horizon),
+        propose_by(model, rules, alpha),
+        log_next_weight,
+    )

@@ -1,0 +1,200 @@
+"""Twisted SMC for p(y)^alpha: intermediate targets p(x_<=t)^alpha psi(x_<=t) that look ahead.
+
+A twist is any guess, up to a factor, of the look-ahead normaliser zeta(x_<=t) = sum over futures of p(future | x_<=t)^alpha. Z_hat is
+unbiased whatever the twist is, so long as it is positive wherever zeta is; the better the guess, the smaller the variance.
+With psi = zeta and the proposal that the twist induces, q(v) proportional to p(v)^alpha psi(x_<t v), the variance is zero; with
+psi = zeta and another proposal it is not.
+
+On rows that are over a twist is not asked: nothing is left to look ahead to, psi = 1.
+
+Source: Zhao et al., "Probabilistic inference in language models via twisted sequential Monte Carlo", arXiv 2404.17546.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int, Int32, Key
+
+from theory.decoding.rule import TokenRule
+from theory.generation import Generation, Trajectories, generate
+from theory.protocols import Resampler, SequenceModel
+from theory.smc.population import Population
+from theory.smc.step import (
+    LogScore,
+    StepInfo,
+    propose_by,
+    run_steps,
+)
+
+# (tokens [B, T] right-padded, lengths [B] eos included) -> log psi [B], natural log, finite on prefixes that can go on.
+LogTwist = Callable[[Int32[Array, "B T"], Int32[Array, " B"]], Float32[Array, " B"]]
+
+
+class TwistRule(NamedTuple):
+    """The twist-induced proposal of one token.
+
+        q(v) proportional to p(v)^alpha psi(v)
+
+    Attributes:
+        alpha: target exponent.
+        log_twist: [B, V] log psi of each row with token v appended.
+    """
+
+    alpha: float | Float32[Array, ""]
+    log_twist: Float32[Array, "B V"]
+
+    name = "twist"
+    reads_counts = False
+
+    def truncates(self) -> bool:
+        """Where the twist forbids a token."""
+        return bool(np.isneginf(np.asarray(self.log_twist)).any())
+
+    def __call__(
+        self, logits: Float32[Array, "B V"], counts: Int[Array, "B V"]
+    ) -> Float32[Array, "B V"]:
+        """See `TokenRule`."""
+        return jnp.where(jnp.isneginf(logits), -jnp.inf, self.alpha * logits + self.log_twist)
+
+
+def twisted_smc(
+    key: Key[Array, ""],
+    model: SequenceModel,
+    log_twist: LogTwist,
+    alpha: float | Float32[Array, ""],
+    population: Population,
+    resampler: Resampler,
+    resample_after: tuple[int, ...],
+) -> tuple[Population, StepInfo]:
+    """Twisted targets with the proposal that the twist induces; the twist is asked for all V children of every prefix.
+
+    Args:
+        key: of the run; role keys are taken from it.
+        model: of the tokens.
+        log_twist: log psi of prefixes.
+        alpha: target exponent, above 0.
+        population: M populations of N particles, as `start_populations` gives them.
+        resampler: called at the steps of the schedule.
+        resample_after: numbers of generated tokens, ascending in 1..horizon-1.
+
+    Returns:
+        The population weighted for p^alpha, with exp(`log_evidence`) unbiased for Z at every N (and equal to Z for psi = zeta), and
+        what each resampling saw and did.
+
+    Raises:
+        InvalidInput: a schedule that is none.
+    """
+
+    def propose(
+        keys: Key[Array, " B"],
+        generation: Generation,
+        limits: Int32[Array, " B"],
+        stage: Int32[Array, ""],
+    ) -> Generation:
+        def goes_on(now: Generation) -> Array:
+            return (~now.trajectories.ended & (now.trajectories.lengths < limits)).any()
+
+        def one_token(now: Generation) -> Generation:
+            rule = TwistRule(alpha, children_log_twist(log_twist, model, now.trajectories))
+            next_limits = jnp.minimum(now.trajectories.lengths + 1, limits)
+            return generate(keys, model, (rule,), alpha, now, next_limits)
+
+        return jax.lax.while_loop(goes_on, one_token, generation)
+
+    return run_steps(
+        key,
+        model,
+        alpha,
+        population,
+        resampler,
+        resample_after,
+        propose,
+        twist_score(log_twist, model),
+    )
+
+
+def twisted_targets_smc(
+    key: Key[Array, ""],
+    model: SequenceModel,
+    rules: tuple[TokenRule, ...],
+    log_twist: LogTwist,
+    alpha: float | Float32[Array, ""],
+    population: Population,
+    resampler: Resampler,
+    resample_after: tuple[int, ...],
+) -> tuple[Population, StepInfo]:
+    """Twisted targets with any proposal; the twist is asked once a particle and resampling.
+
+    Args:
+        key: of the run; role keys are taken from it.
+        model: of the tokens.
+        rules: the proposal; must not truncate.
+        log_twist: log psi of prefixes.
+        alpha: target exponent, above 0.
+        population: M populations of N particles, as `start_populations` gives them.
+        resampler: called at the steps of the schedule.
+        resample_after: numbers of generated tokens, ascending in 1..horizon-1.
+
+    Returns:
+        The population weighted for p^alpha, with exp(`log_evidence`) unbiased for Z at every N, and what each resampling saw and did (`StepInfo`).
+
+    Raises:
+        InvalidInput: a schedule that is none.
+    """
+    return run_steps(
+        key,
+        model,
+        alpha,
+        population,
+        resampler,
+        resample_after,
+        propose_by(model, rules, alpha),
+        twist_score(log_twist, model),
+    )
+
+
+def twist_score(log_twist: LogTwist, model: SequenceModel) -> LogScore:
+    """A twist as a score of rows: log psi where a row goes on, 0 where it is over.
+
+    Args:
+        log_twist: log psi of prefixes.
+        model: of the tokens.
+
+    Returns:
+        What `run_steps` asks.
+    """
+
+    def score(generation: Generation, stage: Int32[Array, ""]) -> Float32[Array, " B"]:
+        rows = generation.trajectories
+        goes_on = ~rows.ended & (rows.lengths < model.horizon)
+        return jnp.where(goes_on, log_twist(rows.tokens, rows.lengths), 0.0)
+
+    return score
+
+
+def children_log_twist(
+    log_twist: LogTwist, model: SequenceModel, rows: Trajectories
+) -> Float32[Array, "B V"]:
+    """Log psi of every row with every token appended.
+
+    Args:
+        log_twist: log psi of prefixes.
+        model: of the tokens.
+        rows: B prefixes; what is returned for those that are over is unused.
+
+    Returns:
+        [B, V]; 0 where the token ends the row.
+    """
+    num_rows, width = rows.tokens.shape
+    vocab = jnp.arange(model.vocab_size, dtype=jnp.int32)
+    here = jnp.arange(width)[None, :] == rows.lengths[:, None]
+    tokens = jnp.where(here[:, None, :], vocab[None, :, None], rows.tokens[:, None, :])
+    lengths = jnp.repeat(rows.lengths + 1, model.vocab_size)
+    values = log_twist(tokens.reshape(-1, width), lengths).reshape(num_rows, -1)
+    eos = jnp.asarray(model.eos, jnp.int32)
+    ends = (vocab[:, None] == eos[None, :]).any(axis=1)
+    is_last = rows.lengths + 1 >= model.horizon
+    return jnp.where(ends[None, :] | is_last[:, None], 0.0, values)
