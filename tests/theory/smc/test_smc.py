@@ -27,6 +27,7 @@ from theory.errors import InvalidInput
 from theory.exact import power_law, unroll
 from theory.generation import Generation
 from theory.importance import trajectory_log_weights
+from theory.keys import row_keys
 from theory.protocols import Resampler
 from theory.resampling.adaptive import ess_adaptive
 from theory.resampling.chopthin import chopthin
@@ -43,7 +44,8 @@ from theory.smc import (
     start_populations,
     temperature_proposal,
 )
-from theory.smc.step import weigh
+from theory.smc.population import particle_keys
+from theory.smc.step import propose_by, resample, weigh
 
 NUM = 4000
 HALF = temperature_proposal(2.0)
@@ -90,6 +92,25 @@ def test_the_evidence_is_unbiased(
 def test_records_and_states_follow_their_rows() -> None:
     """Ancestors are applied to tokens, records, laws and the model's state alike."""
     after = run(jax.random.key(1), MODEL, HALF, begin(MODEL, NUM, 4), multinomial, EVERY)[0]
+    check_records(MODEL, after)
+
+
+def test_resampled_rows_go_on_from_their_own_tokens() -> None:
+    """In mid-run: the next laws, and the laws after one more step, are those of a fresh start on the same tokens."""
+
+    @jax.jit
+    def half_way(key: jax.Array) -> tuple[Population, StepInfo]:
+        population = begin(MODEL, 500, 4)
+        keys, limits = particle_keys(key, population), jnp.full(2000, 2, jnp.int32)
+        propose = propose_by(MODEL, HALF, ALPHA)
+        after = propose(keys, population.generation, limits, jnp.zeros((), jnp.int32))
+        weighed = weigh(population, after, ALPHA)
+        resample_keys = row_keys(key, population.ids)
+        return resample(resample_keys, MODEL, multinomial, weighed, jnp.zeros((500, 4)))
+
+    after, info = half_way(jax.random.key(9))
+    assert (np.asarray(info.ancestors) != np.arange(4)).any(axis=1).mean() > 0.5
+    assert not np.asarray(after.generation.trajectories.ended).all()
     check_records(MODEL, after)
 
 
