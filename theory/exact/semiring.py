@@ -23,14 +23,14 @@ def log_sum_exp(values: np.ndarray) -> np.ndarray:
     """Row-wise log of the sum of exponentials; a row of -inf gives -inf.
 
     Args:
-        values: [n, V] logarithms; -inf allowed, NaN not.
+        values: [n, V] logarithms; infinities allowed, NaN not.
 
     Returns:
         [n].
     """
     peak = values.max(axis=1)
-    shift = np.where(np.isneginf(peak), 0.0, peak)
-    with np.errstate(divide="ignore"):
+    shift = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
         return shift + np.log(np.exp(values - shift[:, None]).sum(axis=1))
 
 

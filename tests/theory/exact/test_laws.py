@@ -19,6 +19,7 @@ from tests.theory.exact.tables import (
 from theory.errors import InvalidInput
 from theory.exact import (
     ContextTable,
+    Law,
     Layers,
     after_prompt,
     base_law,
@@ -267,6 +268,33 @@ def test_more_modes_than_a_double_holds() -> None:
     found = mode(unroll(table))
     assert found.num_modes == math.inf
     assert found.log_prob == pytest.approx(-1100 * math.log(2))
+
+
+def test_a_proposal_without_the_support_has_infinite_divergence() -> None:
+    """Top-1 of every next-token law, as a proposal for the base law."""
+    layers = unroll(markov(np.random.default_rng(9), 3, 3, eos=(2,)))
+    p = base_law(layers)
+
+    def greedy(depth: int) -> np.ndarray:
+        rows = p.log_conditional(depth)
+        return np.where(rows == rows.max(axis=1, keepdims=True), 0.0, -np.inf)
+
+    q = Law(layers, greedy)
+    assert kl_divergence(p, q) == math.inf
+    assert renyi_divergence(p, q, 2.0) == math.inf
+    assert chi_square(p, q) == math.inf
+    assert log_max_ratio(p, q) == math.inf
+    assert log_ess_fraction(p, q) == -math.inf
+    # The other way round, and at orders below 1, everything is finite.
+    listed = enumerate_sequences((p, q))
+    kept = listed.log_probs[1] == 0.0
+    truth = -float(listed.log_probs[0, kept][0])
+    assert kl_divergence(q, p) == pytest.approx(truth)
+    assert renyi_divergence(p, q, 0.5) == pytest.approx(truth)
+    assert renyi_divergence(q, p, 2.0) == pytest.approx(truth)
+    assert total_variation(p, q) == pytest.approx(1 - math.exp(-truth))
+    bounds = total_variation_bounds(p, q)
+    assert bounds.lower <= 1 - math.exp(-truth) <= bounds.upper
 
 
 def test_laws_over_different_layers_are_refused() -> None:
