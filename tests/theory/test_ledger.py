@@ -5,7 +5,7 @@ from functools import reduce
 import jax
 import jax.numpy as jnp
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.ledger import Ledger, merge, spent, totals
@@ -13,6 +13,7 @@ from theory.ledger import Ledger, merge, spent, totals
 counts = st.integers(0, 2**62)
 
 
+@settings(max_examples=15)
 @given(counts, counts)
 def test_sums_are_exact(a: int, b: int) -> None:
     merged = merge(spent(generated_tokens=a, snapshots=b), spent(generated_tokens=b, snapshots=3))
