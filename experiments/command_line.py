@@ -251,11 +251,17 @@ def list_options(arguments_type: type) -> frozenset[str]:
     """
     options: set[str] = set()
     for field, hint in typing.get_type_hints(arguments_type, include_extras=True).items():
-        if hint in (Floats, Ints, Words):
+        if _is_comma_list(hint):
             options.add("--" + field.replace("_", "-"))
         elif isinstance(hint, type) and is_dataclass(hint):
             options |= list_options(hint)
     return frozenset(options)
+
+
+def _is_comma_list(hint: Any) -> bool:
+    """Whether a type is one of the comma lists, with or without further annotations."""
+    specs = [typing.get_args(listed)[1] for listed in (Floats, Ints, Words)]
+    return any(part is spec for part in typing.get_args(hint) for spec in specs)
 
 
 def _preset(words: Sequence[str], presets: Mapping[str, ArgumentsT] | None) -> Any:

@@ -2,18 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from experiments.command_line import Floats, program
 from experiments.json_output import write_json
 from experiments.model_argument import LoadedModel, load_model
 from experiments.output import check_writable
 from experiments.progress import track
+from experiments.terminal import make_table, print_table, report_console
 from theory.exact.divergences import Bounds
 from theory.exact.entropies import mode, renyi_entropy
 from theory.exact.enumeration import enumerate_prefixes, enumerate_sequences, total_variation
@@ -35,7 +34,7 @@ class Arguments:
     per-prefix tables are listed up to 100,000 sequences.
     """
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
     """A JSON model file or builtin:NAME (`rolloutlab models` lists them)."""
 
     alpha: Floats = (2.0,)
@@ -137,7 +136,7 @@ def _describe(model: LoadedModel, layers: Layers) -> dict[str, Any]:
         "vocab_size": model.table.vocab_size,
         "horizon": model.table.horizon,
         "eos": list(model.table.eos),
-        "num_sequences": num_sequences(layers),
+        "num_sequences": _count(num_sequences(layers)),
         "entropy": renyi_entropy(layers, 1.0),
         "min_entropy": renyi_entropy(layers, math.inf),
         "expected_base_logp": log_prob.mean,
@@ -152,6 +151,11 @@ def _describe(model: LoadedModel, layers: Layers) -> dict[str, Any]:
     }
 
 
+def _count(number: float) -> int | float:
+    """A whole number where the count is exact."""
+    return int(number) if number < 2**53 else number
+
+
 def _text(tokens: tuple[int, ...]) -> str:
     return " ".join(map(str, tokens))
 
@@ -159,16 +163,14 @@ def _text(tokens: tuple[int, ...]) -> str:
 def _show(result: dict[str, Any]) -> None:
     """Scalars on stdout, one column per alpha."""
     blocks = result["results"]
-    table = Table(title=f"{result['model']['name']}: exact laws (nats, tokens)")
-    table.add_column("quantity")
-    for block in blocks:
-        table.add_column(f"alpha {block['alpha']:g}", justify="right")
+    table = make_table("quantity", *(f"alpha {block['alpha']:g}" for block in blocks))
     for key, value in blocks[0].items():
         if key in ("alpha", "omitted", *_TABLE_KEYS) or key.endswith("_reason"):
             continue
         if isinstance(value, float | Bounds) or value is None:
             table.add_row(key, *(_cell(block[key]) for block in blocks))
-    Console().print(table)
+    title = f"{result['model']['name']}: exact laws (nats, tokens)"
+    print_table(report_console(), title, table)
 
 
 def _cell(value: Any) -> str:
@@ -176,7 +178,7 @@ def _cell(value: Any) -> str:
         return "outside double range"
     if isinstance(value, Bounds):
         return f"{value.lower:.6g} .. {value.upper:.6g}"
-    return f"{value:.6g}"
+    return f"{value + 0.0:.6g}"  # a zero without a sign
 
 
 def run(arguments: Arguments) -> int:

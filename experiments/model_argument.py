@@ -64,7 +64,8 @@ def _find(argument: str) -> LoadedModel:
             "give a JSON model file or builtin:NAME"
         )
     if not os.path.exists(path):
-        names = [BUILTIN + name for name in BUILTINS]
+        # A word with a dot or a slash was meant as a file.
+        names = [] if {".", "/"} & set(argument) else [BUILTIN + name for name in BUILTINS]
         close = difflib.get_close_matches(BUILTIN + argument, names, n=1)
         mend = f"did you mean '{close[0]}'?" if close else "give a JSON model file or builtin:NAME"
         raise InvalidInput(f"model '{argument}': no such file, {mend}")

@@ -1,4 +1,4 @@
-"""What the power-versus-temperature demonstration says: tables for a terminal, and three sentences."""
+"""What the power-versus-temperature demonstration shows on a terminal: its tables, and which verdicts failed."""
 
 import math
 from collections.abc import Mapping
@@ -6,206 +6,205 @@ from collections.abc import Mapping
 import pyarrow as pa
 from rich.table import Table
 
+from experiments.power_models import short_name
+from experiments.power_summary import FIRST_TOKEN
+from experiments.power_verdicts import MAX_CHECKED, P_VALUE
 from experiments.tables import column
+from experiments.terminal import make_table
+
+LAWS = {"base": "p", "temperature": "q", "power": "π"}
+
+Values = dict[tuple[str, str], tuple[float, float]]
+"""From law and quantity to the bounds of the value, which are equal where it is exact."""
 
 
-def laws_table(table: pa.Table) -> Table:
-    """How far the laws are apart, a row a model.
-
-    Args:
-        table: the run's main table.
-
-    Returns:
-        A table for the terminal.
-    """
-    alpha = column(table, "alpha")[0]
-    shown = Table(title=f"power p(y)^{alpha:g} against token temperature 1/{alpha:g} (nats)")
-    shown.add_column("model")
-    for name in (
-        "KL(power‖temp)",
-        "KL(temp‖power)",
-        "TV",
-        "ESS from base",
-        "ESS from temp",
-        "first token: power",
-        "temp",
-    ):
-        shown.add_column(name, justify="right")
-    for model, values in _by_model(table).items():
-        shown.add_row(
-            model.removeprefix("builtin:"),
-            f"{values['power', 'kl_power_temperature'][0]:.4g}",
-            f"{values['temperature', 'kl_temperature_power'][0]:.4g}",
-            _interval(values["power", "tv_power_temperature"]),
-            _percent(values["base", "log_ess_fraction_from_base"][0]),
-            _percent(values["temperature", "log_ess_fraction_from_temperature"][0]),
-            _favourite(values, "power"),
-            _favourite(values, "temperature"),
-        )
-    return shown
-
-
-def totals_table(table: pa.Table) -> Table:
-    """Expected length and log probability under each law, a row a model.
+def symbols(alpha: float) -> str:
+    """The letters that the tables use.
 
     Args:
-        table: the run's main table.
+        alpha: exponent.
 
     Returns:
-        A table for the terminal.
+        One line.
     """
-    laws = ("base", "temperature", "power")
-    shown = Table(title="expected length (tokens, eos included) and E log p (nats) under each law")
-    shown.add_column("model")
-    for name in ("length: base", "temp", "power", "E log p: base", "temp", "power"):
-        shown.add_column(name, justify="right")
-    for model, values in _by_model(table).items():
-        shown.add_row(
-            model.removeprefix("builtin:"),
-            *(f"{values[law, 'expected_length'][0]:.5g}" for law in laws),
-            *(f"{values[law, 'expected_base_logp'][0]:.5g}" for law in laws),
-        )
-    return shown
+    return (
+        f"π: power p(y)^{exponent_text(alpha)}, q: token temperature {temperature_text(alpha)}, "
+        "p: base model; nats and tokens."
+    )
 
 
-def verdict_table(verdicts: pa.Table) -> Table:
-    """Every check, over all models.
+def report_tables(found: Mapping[str, pa.Table]) -> dict[str, Table]:
+    """Everything for a terminal of 80 columns.
+
+    Args:
+        found: the run's tables.
+
+    Returns:
+        From a title to its table.
+    """
+    models = values_by_model(found["table"])
+    return {
+        "Divergences, and effective sample size (ESS) of importance sampling for π": _divergences(
+            models
+        ),
+        "The likeliest first token under each law and its probability": _first_tokens(
+            found["table"]
+        ),
+        "Expected length, eos included, and expected log p under each law": _totals(models),
+        "Verdicts: each way to a law against the others": _verdicts(found["verdicts"]),
+    }
+
+
+def verdict_notes(verdicts: pa.Table) -> list[str]:
+    """What the table of verdicts leaves unsaid.
 
     Args:
         verdicts: the run's table of verdicts.
 
     Returns:
-        A table for the terminal.
+        A line that says which models a check covers, and one for each check that failed.
     """
-    shown = Table(title="verdicts: each way to the law against the others")
-    for name in ("check", "models", "worst", "limit", "verdict"):
-        shown.add_column(name, justify="left" if name == "check" else "right")
     rows = verdicts.to_pylist()
-    for check in dict.fromkeys(row["check"] for row in rows):
-        group = [row for row in rows if row["check"] == check]
-        # A p-value is bad when small, an error when large.
-        is_p_value = check.startswith("draws")
-        worst = (min if is_p_value else max)(group, key=lambda row: row["value"])
-        failed = [row["model"] for row in group if not row["ok"]]
-        shown.add_row(
-            check,
-            str(len(group)),
-            f"{'p = ' if is_p_value else ''}{worst['value']:.2g}",
-            f"{'>=' if is_p_value else '<='} {worst['limit']:g}",
-            "ok" if not failed else "FAILED: " + ", ".join(failed),
-        )
-    return shown
+    covered = (
+        f"Enumeration and draws are checked on models with at most {MAX_CHECKED} sequences, draws where more "
+        "than one sequence is likely."
+    )
+    lines = [covered]
+    for check in dict.fromkeys(row["check"] for row in rows if not row["ok"]):
+        failed = [row["model"] for row in rows if row["check"] == check and not row["ok"]]
+        lines.append(f"FAILED: {', '.join(failed)}: {check}")
+    return lines
 
 
-def sentences(found: Mapping[str, pa.Table], alpha: float) -> list[str]:
-    """What the numbers show, in three sentences.
+def values_by_model(table: pa.Table) -> dict[str, Values]:
+    """The scalars that are not about one token.
 
     Args:
-        found: the run's tables.
-        alpha: the exponent they are about.
+        table: the run's main table.
 
     Returns:
-        The sentences.
+        From a model to its values.
     """
-    models = _by_model(found["table"])
-    return [_apart(models, alpha), _ranking(models, alpha), _lengths(found, alpha)]
-
-
-Values = dict[tuple[str, str], tuple[float, float]]
-
-
-def _by_model(table: pa.Table) -> dict[str, Values]:
     models: dict[str, Values] = {}
     for row in table.to_pylist():
-        key = row["law"], row["quantity"]
-        models.setdefault(row["model"], {})[key] = row["value"], row["upper"]
+        values = models.setdefault(row["model"], {})
+        if row["quantity"] != FIRST_TOKEN:
+            values[row["law"], row["quantity"]] = row["value"], row["upper"]
     return models
 
 
-def _apart(models: Mapping[str, Values], alpha: float) -> str:
-    kls = {model: values["power", "kl_power_temperature"][0] for model, values in models.items()}
-    apart = [model for model, kl in kls.items() if kl > 1e-9]
-    start = f"Sampling whole sequences from p(y)^{alpha:g} and sampling tokens at temperature 1/{alpha:g}"
-    if not apart:
-        return f"{start} are the same law here: the look-ahead normaliser does not depend on the token."
-    worst = max(apart, key=kls.__getitem__)
-    low, high = models[worst]["power", "tv_power_temperature"]
-    tv = f"{low:.3g}" if low == high else f"between {low:.3g} and {high:.3g}"
-    where = "" if len(models) == 1 else f" on {len(apart)} of {len(models)} models"
-    return (
-        f"{start} are different laws{where}; on {worst.removeprefix('builtin:')} "
-        f"KL(power || temperature) is {kls[worst]:.3g} nats and their total variation {tv}."
-    )
+def first_token_laws(table: pa.Table, law: str) -> dict[str, dict[str, float]]:
+    """The law of the first token.
+
+    Args:
+        table: the run's main table.
+        law: "base", "temperature" or "power".
+
+    Returns:
+        From a model to its tokens and their probabilities.
+    """
+    models: dict[str, dict[str, float]] = {}
+    for row in table.to_pylist():
+        if row["quantity"] == FIRST_TOKEN and row["law"] == law:
+            models.setdefault(row["model"], {})[row["token"]] = row["value"]
+    return models
 
 
-def _ranking(models: Mapping[str, Values], alpha: float) -> str:
-    reversed_on = [
-        model
-        for model, values in models.items()
-        if _favourite(values, "power")
-        and _top(values, "power")[0] != _top(values, "temperature")[0]
-    ]
-    if not reversed_on:
-        return (
-            "The two prefer the same first token here, with different probabilities: power weighs each token by the "
-            "total power mass of its continuations, temperature does not look ahead."
-        )
-    model = reversed_on[-1] if "builtin:sharp-path" not in reversed_on else "builtin:sharp-path"
-    power, temperature = _top(models[model], "power"), _top(models[model], "temperature")
-    return (
-        f"On {model.removeprefix('builtin:')} they rank the first tokens in opposite order, power prefers "
-        f"{power[0]} ({power[1]:.3g}) and temperature {temperature[0]} ({temperature[1]:.3g}), since power weighs each token by the "
-        "total power mass of its continuations and temperature does not look ahead."
-    )
+def favourites(probs: Mapping[str, float]) -> list[str]:
+    """The tokens that nothing beats by more than rounding.
+
+    Args:
+        probs: of the tokens.
+
+    Returns:
+        One token, or all that tie.
+    """
+    best = max(probs.values())
+    return [token for token, prob in probs.items() if prob >= best - TIE]
 
 
-def _lengths(found: Mapping[str, pa.Table], alpha: float) -> str:
-    table = found["ess_against_length"]
-    longest = int(column(table, "length").max())
-    rows = [
-        row
-        for row in table.to_pylist()
-        if row["length"] == longest and row["method"] == "importance_temperature"
-    ]
-    row = min(rows, key=lambda row: row["log_ess_fraction"])
-    text = (
-        f"Correcting temperature draws by importance weights keeps {_percent(row['log_ess_fraction'])} of the sample at "
-        f"{longest} tokens on {row['label']}"
-    )
-    overtakes = [
-        crossing
-        for crossing in found["crossover_lengths"].to_pylist()
-        if crossing["model"] == row["model"]
-        and (crossing["first"], crossing["second"]) == ("importance_temperature", "smc")
-    ]
-    if overtakes:
-        return f"{text}, where sequential Monte Carlo overtakes it from {overtakes[0]['length']:.0f} tokens on."
-    return f"{text}."
+TIE = 1e-9
+"""Probabilities that differ by less are equal up to rounding."""
 
 
-def _top(values: Values, law: str) -> tuple[str, float]:
-    prefix = "P(first = "
-    firsts = {
-        key[1].removeprefix(prefix).removesuffix(")"): value[0]
-        for key, value in values.items()
-        if key[0] == law and key[1].startswith(prefix)
-    }
-    token = max(firsts, key=firsts.__getitem__)
-    return token, firsts[token]
+def percent_text(log_fraction: float) -> str:
+    """A fraction given by its logarithm: as percent, or as a power of ten where it is tiny; 100 % only where nothing is lost."""
+    if log_fraction >= -TIE:
+        return "100 %"
+    if log_fraction > math.log(0.9995):
+        return ">99.9 %"
+    if log_fraction > math.log(1e-4):
+        return f"{100 * math.exp(log_fraction):.3g} %"
+    return f"10^{log_fraction / math.log(10):.1f}"
 
 
-def _favourite(values: Values, law: str) -> str:
-    token, prob = _top(values, law)
-    return f"{token} {prob:.3f}"
+def exponent_text(alpha: float) -> str:
+    """An exponent in print, with all the digits that tell it from 1."""
+    return f"{alpha:.12g}"
 
 
-def _interval(bounds: tuple[float, float]) -> str:
+def temperature_text(alpha: float) -> str:
+    """The temperature 1/alpha in print."""
+    return "1" if alpha == 1.0 else f"1/{exponent_text(alpha)}"
+
+
+def interval_text(bounds: tuple[float, float]) -> str:
+    """An exact value, or the bounds of one."""
     low, high = bounds
     return f"{low:.4f}" if low == high else f"{low:.3f}..{high:.3f}"
 
 
-def _percent(log_fraction: float) -> str:
-    """A fraction given by its logarithm, as percent, or as a power of ten where it is tiny."""
-    if log_fraction > math.log(1e-4):
-        return f"{100 * math.exp(log_fraction):.3g} %"
-    return f"10^{log_fraction / math.log(10):.1f}"
+def _divergences(models: Mapping[str, Values]) -> Table:
+    shown = make_table("model", "KL(π‖q)", "KL(q‖π)", "TV(π,q)", "ESS from p", "ESS from q")
+    for model, values in models.items():
+        shown.add_row(
+            short_name(model),
+            f"{values['power', 'kl_power_temperature'][0]:.4g}",
+            f"{values['temperature', 'kl_temperature_power'][0]:.4g}",
+            interval_text(values["power", "tv_power_temperature"]),
+            percent_text(values["base", "log_ess_fraction_from_base"][0]),
+            percent_text(values["temperature", "log_ess_fraction_from_temperature"][0]),
+        )
+    return shown
+
+
+def _first_tokens(table: pa.Table) -> Table:
+    shown = make_table("model", *LAWS.values())
+    laws = [first_token_laws(table, law) for law in LAWS]
+    for model in laws[0]:
+        shown.add_row(short_name(model), *(_favourite(law[model]) for law in laws))
+    return shown
+
+
+def _favourite(probs: Mapping[str, float]) -> str:
+    tied = favourites(probs)
+    named = " = ".join(tied) if len(tied) <= 2 else f"{len(tied)} tokens"
+    return f"{named} {probs[tied[0]]:.3f}"
+
+
+def _totals(models: Mapping[str, Values]) -> Table:
+    quantities = {"expected_length": "length", "expected_base_logp": "log p"}
+    headings = [f"{text}\n{law}" for text in quantities.values() for law in LAWS.values()]
+    shown = make_table("model", *headings)
+    for model, values in models.items():
+        cells = [f"{values[law, name][0]:.4g}" for name in quantities for law in LAWS]
+        shown.add_row(short_name(model), *cells)
+    return shown
+
+
+def _verdicts(verdicts: pa.Table) -> Table:
+    shown = make_table("check", "models", "worst", "limit", "verdict")
+    rows = verdicts.to_pylist()
+    num_models = len(set(column(verdicts, "model")))
+    for check in dict.fromkeys(row["check"] for row in rows):
+        group = [row for row in rows if row["check"] == check]
+        is_p_value = group[0]["kind"] == P_VALUE
+        worst = (min if is_p_value else max)(group, key=lambda row: row["value"])
+        shown.add_row(
+            check,
+            f"{len(group)} of {num_models}",
+            f"{'p = ' if is_p_value else ''}{worst['value']:.2g}",
+            f"{'>=' if is_p_value else '<='} {worst['limit']:g}",
+            "ok" if all(row["ok"] for row in group) else "FAILED",
+        )
+    return shown

@@ -20,7 +20,13 @@ from theory.exact.layers import Layers, num_sequences, unroll
 from theory.exact.sampling import draw_sequences
 from theory.goodness_of_fit import counts_p_value
 
-SCHEMA = tables.schema(model=str, alpha=float, check=str, value=float, limit=float, ok=bool)
+ERROR = "error"
+P_VALUE = "p-value"
+"""What a verdict compares with its limit: an error is bad when large, a p-value when small."""
+
+SCHEMA = tables.schema(
+    model=str, alpha=float, check=str, kind=str, value=float, limit=float, ok=bool
+)
 
 MAX_CHECKED = 20_000  # sequences that are enumerated for a verdict
 LARGEST_ERROR = 1e-10  # of the dynamic programs, relative to 1 + |log Z|
@@ -43,38 +49,29 @@ def verdict_rows(
         Rows of SCHEMA; the checks that need enumeration are left out above MAX_CHECKED sequences.
     """
     layers = unroll(model.table)
-    power, temperature = power_law(layers, alpha), temperature_law(layers, alpha)
-    rows: list[dict[str, Any]] = []
-
-    def add(check: str, value: float, limit: float, ok: bool) -> None:
-        rows.append(
-            {
-                "model": model.name,
-                "alpha": alpha,
-                "check": check,
-                "value": value,
-                "limit": limit,
-                "ok": ok,
-            }
-        )
-
-    key = jax.random.key(seed)
-    error = float32_error(model, layers, key)
-    add("float32 model = float64 law", error, LARGEST_FLOAT32_ERROR, error <= LARGEST_FLOAT32_ERROR)
-    if num_sequences(layers) > MAX_CHECKED:
-        return rows
-    error = _enumeration_error(layers, alpha)
-    add("dynamic program = enumeration", error, LARGEST_ERROR, error <= LARGEST_ERROR)
-    for name, law in (("power", power.law), ("temperature", temperature)):
-        p_value = _draws_p_value(law, num_draws, key)
-        if p_value is not None:
-            add(
-                f"draws follow the {name} law",
-                p_value,
-                SMALLEST_P_VALUE,
-                p_value >= SMALLEST_P_VALUE,
-            )
-    return rows
+    float32_key, *draw_keys = jax.random.split(jax.random.key(seed), 3)
+    error = float32_error(model, layers, float32_key)
+    found = [("float32 model = float64 law", ERROR, error, LARGEST_FLOAT32_ERROR)]
+    if num_sequences(layers) <= MAX_CHECKED:
+        error = _enumeration_error(layers, alpha)
+        found.append(("dynamic program = enumeration", ERROR, error, LARGEST_ERROR))
+        laws = power_law(layers, alpha).law, temperature_law(layers, alpha)
+        for name, law, key in zip(("power", "temperature"), laws, draw_keys, strict=True):
+            p_value = _draws_p_value(law, num_draws, key)
+            if p_value is not None:
+                found.append((f"draws follow the {name} law", P_VALUE, p_value, SMALLEST_P_VALUE))
+    return [
+        {
+            "model": model.name,
+            "alpha": alpha,
+            "check": check,
+            "kind": kind,
+            "value": value,
+            "limit": limit,
+            "ok": value <= limit if kind == ERROR else value >= limit,
+        }
+        for check, kind, value, limit in found
+    ]
 
 
 def float32_error(model: LoadedModel, layers: Layers, key: jax.Array) -> float:

@@ -1,37 +1,35 @@
 """`rolloutlab power-vs-temperature`: p(y)^alpha over sequences is not token temperature 1/alpha, in exact numbers."""
 
 import functools
-import hashlib
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 import tyro
-from rich.console import Console
 
-from experiments import power_verdicts, tables
+from experiments import power_summary, power_verdicts, tables
 from experiments.command_line import Floats, Ints, program
 from experiments.json_output import write_json
-from experiments.model_argument import LoadedModel, load_model
+from experiments.model_argument import BUILTIN, LoadedModel
 from experiments.output import STDOUT, check_writable, make_folder
-from experiments.power_report import laws_table, sentences, totals_table, verdict_table
+from experiments.power_models import digest, load_named
+from experiments.power_report import report_tables, symbols, verdict_notes
+from experiments.power_sentences import sentences
 from experiments.power_tables import (
-    SUMMARY,
     crossover_rows,
     divergence_rows,
     ess_rows,
-    figure_schema,
     first_token_rows,
-    summary_rows,
     two_laws_rows,
 )
 from experiments.progress import Progress, say
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
+from experiments.terminal import print_table, report_console
 from models.tabular.catalogue import BUILTINS
 from paper_figures.build import FIGURES, LAYOUTS, draw_to_files, write_table
+from paper_figures.columns import schema
 from theory.errors import InvalidInput
 from theory.exact.laws import check_alpha
 
@@ -53,7 +51,13 @@ class Sweep:
     alpha: float = 2.0
     """Power exponent, above 0; the temperature law is token temperature 1/alpha."""
 
-    alphas: Floats = tuple(2.0 ** (k / 8) for k in range(-16, 25))
+    alphas: Annotated[
+        Floats,
+        tyro.conf.arg(
+            help_behavior_hint="(default: 41 from 1/4 to 8, eight a doubling; "
+            "--preset smoke 0.5,1,2; --preset full 161)"
+        ),
+    ] = tuple(2.0 ** (k / 8) for k in range(-16, 25))
     """Exponents of the sweep over alpha."""
 
     lengths: Ints = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -76,7 +80,7 @@ class Arguments:
     sweep: Sweep
     run: RunOptions
 
-    model: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="MODEL")] = None
+    model: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[MODEL]")] = None
     """A JSON model file or builtin:NAME; every built-in toy model by default."""
 
     prompt: str | None = None
@@ -94,7 +98,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Config:
-    """The identity of a run: the sweep, and the models by name and content."""
+    """The identity of a run: the sweep, and the models by name and content, wherever their files are."""
 
     sweep: Sweep
     models: tuple[str, ...]
@@ -102,22 +106,31 @@ class Config:
     max_new_tokens: int | None
     digest: str
 
+    @property
+    def seed(self) -> int:
+        """Where the manifest looks for it."""
+        return self.sweep.seed
 
-def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mapping[str, pa.Table]:
-    """All tables of the demonstration.
+
+def experiment(models: Sequence[LoadedModel]) -> Experiment[Config]:
+    """The demonstration for models that have been loaded.
 
     Args:
-        config: what to compute.
-        progress: shows how far the work has come.
-        checkpoint: keeps finished tables.
+        models: those whose names and digest the configuration holds.
 
     Returns:
-        "table" (every scalar), "verdicts", and one table a figure needs.
+        It makes "table" (every scalar), "verdicts", and one table a figure needs.
     """
-    return {
-        part.name: checkpoint.stage(part.name, functools.partial(_table, part, progress))
-        for part in _parts(config)
-    }
+
+    def compute(
+        config: Config, progress: Progress, checkpoint: Checkpoint
+    ) -> Mapping[str, pa.Table]:
+        return {
+            part.name: checkpoint.stage(part.name, functools.partial(_table, part, progress))
+            for part in _parts(config.sweep, models)
+        }
+
+    return Experiment("power-vs-temperature", 2, compute)
 
 
 class _Part(NamedTuple):
@@ -125,25 +138,25 @@ class _Part(NamedTuple):
 
     name: str
     schema: pa.Schema
-    models: list[LoadedModel]
+    models: Sequence[LoadedModel]
     rows: Callable[[LoadedModel], list[dict[str, Any]]]
 
 
-def _parts(config: Config) -> list[_Part]:
-    sweep = config.sweep
-    models = _load(config.models, config.prompt, config.max_new_tokens)
+def _parts(sweep: Sweep, models: Sequence[LoadedModel]) -> list[_Part]:
+    def summary(model: LoadedModel) -> list[dict[str, Any]]:
+        return power_summary.summary_rows(model, sweep.alpha)
 
     def verdicts(model: LoadedModel) -> list[dict[str, Any]]:
         return power_verdicts.verdict_rows(model, sweep.alpha, sweep.draws, sweep.seed)
 
     def for_figure(name: str, shown: str, rows: Callable[..., Any], *values: Any) -> _Part:
         chosen = models if len(models) == 1 else _pick(models, SHOWN[shown])
-        return _Part(name, figure_schema(name), chosen, lambda model: rows(model, *values))
+        return _Part(name, schema(LAYOUTS[name]), chosen, lambda model: rows(model, *values))
 
     alpha, alphas, lengths = sweep.alpha, sweep.alphas, sweep.lengths
     ess = "ess_against_length"
     return [
-        _Part("table", SUMMARY, models, lambda model: summary_rows(model, alpha)),
+        _Part("table", power_summary.SCHEMA, models, summary),
         _Part("verdicts", power_verdicts.SCHEMA, models, verdicts),
         for_figure("two_laws", "two_laws", two_laws_rows, alpha),
         for_figure("divergence_against_alpha", "divergence_against_alpha", divergence_rows, alphas),
@@ -156,9 +169,6 @@ def _parts(config: Config) -> list[_Part]:
 def _table(part: _Part, progress: Progress) -> pa.Table:
     models = progress(part.models, part.name.replace("_", " "))
     return tables.from_rows(part.schema, [row for model in models for row in part.rows(model)])
-
-
-EXPERIMENT = Experiment("power-vs-temperature", 1, compute)
 
 
 def draw_figures(found: Mapping[str, pa.Table], folder: Path) -> list[Path]:
@@ -192,24 +202,16 @@ def run(arguments: Arguments) -> int:
     _check(arguments)
     if arguments.json is not None:
         check_writable(arguments.json)
-    names = (arguments.model,) if arguments.model else tuple(f"builtin:{n}" for n in BUILTINS)
-    models = _load(names, arguments.prompt, arguments.max_new_tokens)
+    named = [arguments.model] if arguments.model else [BUILTIN + name for name in BUILTINS]
+    models = [load_named(name, arguments.prompt, arguments.max_new_tokens) for name in named]
+    names = tuple(model.name for model in models)
     config = Config(
-        arguments.sweep, names, arguments.prompt, arguments.max_new_tokens, _digest(models)
+        arguments.sweep, names, arguments.prompt, arguments.max_new_tokens, digest(models)
     )
-    done = run_experiment(EXPERIMENT, config, arguments.run)
+    done = run_experiment(experiment(models), config, arguments.run)
     files = draw_figures(done.tables, done.folder / "figures")
     text = sentences(done.tables, arguments.sweep.alpha)
-    console = Console(
-        stderr=arguments.json == STDOUT, width=None if sys.stdout.isatty() else 110, soft_wrap=False
-    )
-    console.print(laws_table(done.tables["table"]))
-    console.print(totals_table(done.tables["table"]))
-    console.print(verdict_table(done.tables["verdicts"]))
-    for sentence in text:
-        console.print(sentence, highlight=False)
-    for file in files:
-        console.print(str(file), soft_wrap=True, highlight=False)
+    _print_report(arguments, done.tables, text, files)
     if arguments.json is not None:
         write_json(_result(arguments, done.tables, text, files), arguments.json)
     if arguments.export is not None:
@@ -219,6 +221,19 @@ def run(arguments: Arguments) -> int:
     if not passed:
         say("a verdict failed: see the table of verdicts")
     return 0 if passed else 1
+
+
+def _print_report(
+    arguments: Arguments, found: Mapping[str, pa.Table], text: list[str], files: list[Path]
+) -> None:
+    console = report_console(stderr=arguments.json == STDOUT)
+    console.print(symbols(arguments.sweep.alpha))
+    for title, table in report_tables(found).items():
+        print_table(console, title, table)
+    for line in [*verdict_notes(found["verdicts"]), *text]:
+        console.print(line)
+    for file in files:
+        console.print(str(file), soft_wrap=True)
 
 
 def _check(arguments: Arguments) -> None:
@@ -249,25 +264,9 @@ def _result(
     }
 
 
-def _load(
-    names: tuple[str, ...], prompt: str | None, max_new_tokens: int | None
-) -> list[LoadedModel]:
-    return [load_model(name, prompt, max_new_tokens) for name in names]
-
-
-def _pick(models: list[LoadedModel], kept: tuple[str, ...]) -> list[LoadedModel]:
+def _pick(models: Sequence[LoadedModel], kept: tuple[str, ...]) -> list[LoadedModel]:
     by_name = {model.name: model for model in models}
-    return [by_name[f"builtin:{name}"] for name in kept]
-
-
-def _digest(models: list[LoadedModel]) -> str:
-    """Of everything that the numbers depend on, so that an edited model file is another run."""
-    digest = hashlib.sha256()
-    for model in models:
-        table = model.table
-        digest.update(table.log_probs.tobytes() + table.next_context.tobytes())
-        digest.update(repr((table.initial, table.eos, table.horizon, model.token_labels)).encode())
-    return digest.hexdigest()[:16]
+    return [by_name[BUILTIN + name] for name in kept]
 
 
 PRESETS = {

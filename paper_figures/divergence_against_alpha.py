@@ -1,13 +1,14 @@
 """Figure: how far the laws drift apart as alpha leaves 1, and how far the small-alpha law tells it.
 
 Claim: KL(power || temperature) and KL(power || base) vanish to second order at alpha = 1, with coefficients that base
-samples alone can estimate; further away the law is wrong, as a rule too large, so it is stated within a radius only.
+samples alone can estimate; further away the law is wrong, too large or too small, so it is stated within a radius only.
 
 Table `divergence_against_alpha`, exact values: KL in nats and the law (alpha - 1)^2 / 2 times the variance, under the
 base model, of the summed next-token entropies (temperature) or of log p (base). `radius_alpha` r says where the law
 is stated to hold: |alpha - 1| <= r - 1; NaN: nowhere. Produced by the power-versus-temperature experiment.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from paper_figures.panels import (
 from paper_figures.style import (
     ALPHA_TEXT,
     BASE,
+    FAINT,
     INK,
     TEMPERATURE,
     Look,
@@ -56,11 +58,18 @@ LAW: dict[str, Any] = {"linestyle": (0.0, (3.0, 1.5)), "linewidth": 0.9}
 
 ALPHA_TICKS = tuple(2.0**power for power in range(-6, 11))
 
-DIVERGENCE_TICKS = tuple(digit * 10.0**power for power in range(-4, 5) for digit in (1, 3))
+DIVERGENCE_TICKS = tuple(digit * 10.0**power for power in range(5, -6, -1) for digit in (5, 2, 1))
+"""Candidates, largest first."""
+
+TICK_DISTANCE = 0.13
+"""Least distance of two ticks, as a fraction of the panel's height."""
+
+HELD: dict[str, Any] = {"color": FAINT, "alpha": 0.35, "linewidth": 1.0}
+"""The band where the law is stated to hold; its edge keeps a narrow one visible."""
 
 
 def draw(table: pa.Table) -> Figure:
-    """Exact divergence as a line, the law dashed, its stated range shaded; one panel a model.
+    """Exact divergence as a line, the law dashed, a band where it is stated to hold; one panel a model.
 
     The vertical axis is a square-root scale: it shows the zero at alpha = 1, and there the law is straight.
 
@@ -81,6 +90,7 @@ def draw(table: pa.Table) -> Figure:
                 chosen = [row for row in rows if row["quantity"] == quantity]
                 if chosen:
                     _draw_quantity(panel, look, sorted(chosen, key=lambda row: row["alpha"]))
+            _draw_band(panel, rows)
             _set_scales(panel, rows)
         label_axes(figure, panels, ALPHA_TEXT, "divergence (nats),\nsquare-root scale")
         title_panels(
@@ -90,19 +100,17 @@ def draw(table: pa.Table) -> Figure:
 
 
 def _draw_quantity(panel: Axes, look: Look, rows: list[dict[str, Any]]) -> None:
-    alphas = np.array([row["alpha"] for row in rows])
-    law = np.array([row["small_alpha_law"] for row in rows])
+    alphas = [row["alpha"] for row in rows]
     panel.plot(alphas, [row["exact"] for row in rows], color=look.color)
-    panel.plot(alphas, law, color=look.color, **LAW)
+    panel.plot(alphas, [row["small_alpha_law"] for row in rows], color=look.color, **LAW)
+
+
+def _draw_band(panel: Axes, rows: list[dict[str, Any]]) -> None:
+    alphas = [row["alpha"] for row in rows]
     radius = rows[0]["radius_alpha"] - 1.0
-    furthest = int(np.argmax(np.abs(alphas - 1.0)))
-    if radius > 0.0 and alphas[furthest] != 1.0:
-        # The range need not end at a row, so the law is drawn from its own coefficient there.
-        coefficient = law[furthest] / (alphas[furthest] - 1.0) ** 2
-        low, high = max(-radius, alphas[0] - 1.0), min(radius, alphas[-1] - 1.0)
-        offsets = np.linspace(min(low, 0.0), max(high, 0.0), 129)
-        shaded = coefficient * offsets**2
-        panel.fill_between(1.0 + offsets, shaded, color=look.color, alpha=0.25, linewidth=0.0)
+    low, high = max(1.0 - radius, min(alphas)), min(1.0 + radius, max(alphas))
+    if radius > 0.0 and low < high:
+        panel.axvspan(low, high, zorder=0.5, **HELD)
 
 
 def _set_scales(panel: Axes, rows: list[dict[str, Any]]) -> None:
@@ -114,9 +122,20 @@ def _set_scales(panel: Axes, rows: list[dict[str, Any]]) -> None:
     top = 1.1 * max(1e-3, *(row["exact"] for row in rows))
     panel.set_yscale("function", functions=(_signed_root, np.square))
     panel.set_ylim(0.0, top)
-    # A tick at a fraction f of the top stands at sqrt(f) of the height: those nearest to 0 would touch.
-    panel.set_yticks([0.0, *(tick for tick in DIVERGENCE_TICKS if 0.015 * top < tick < top)])
+    panel.set_yticks(_divergence_ticks(top))
     panel.yaxis.set_major_formatter("{x:g}")
+
+
+def _divergence_ticks(top: float) -> list[float]:
+    """From the top down, each as near to the last as can be read."""
+    ticks = [0.0]
+    highest = math.inf
+    for tick in DIVERGENCE_TICKS:
+        height = math.sqrt(tick / top)
+        if tick < top and TICK_DISTANCE <= height <= highest - TICK_DISTANCE:
+            ticks.append(tick)
+            highest = height
+    return ticks
 
 
 def _signed_root(values: Any) -> Any:
@@ -126,5 +145,5 @@ def _signed_root(values: Any) -> Any:
 def _legend() -> list[Artist]:
     exact = [mark(look, name, marker="", linestyle="solid") for look, name in QUANTITIES.values()]
     law = Line2D([], [], color=INK, label=f"small-{ALPHA_TEXT} law", **LAW)
-    held = Patch(color=INK, alpha=0.2, linewidth=0.0, label="where it is stated to hold")
+    held = Patch(label="where it is stated to hold", **HELD)
     return [*exact, law, held]

@@ -6,7 +6,7 @@ where sequences end early, it can be worse than no resampling. The best method c
 
 Table `ess_against_length`, exact values: the natural logarithm of the effective sample size as a fraction of the
 population, 1 / E[w^2] for importance sampling (w: weights of mean 1) and 1 / (1 + N Var(Z_hat / Z)) in the limit of many
-particles for sequential Monte Carlo. Table `crossover_lengths`: the length from which `second` has the larger fraction
+particles for sequential Monte Carlo, whose proposals are those of temperature 1/alpha. Table `crossover_lengths`: the length from which `second` has the larger fraction
 than `first`. `proposal_alpha` (proposals at temperature 1/proposal_alpha) is recorded and not drawn. Produced by the power-versus-temperature experiment.
 """
 
@@ -31,6 +31,7 @@ from paper_figures.panels import (
     title_panels,
 )
 from paper_figures.style import (
+    ADAPTED,
     ALPHA_TEXT,
     BASE,
     BEST_PROPOSAL,
@@ -49,6 +50,7 @@ METHODS: dict[str, tuple[Look, str]] = {
     "importance_base": (BASE, "IS, base"),
     "importance_temperature": (TEMPERATURE, f"IS, temperature 1/{ALPHA_TEXT}"),
     "smc": (POPULATION, "SMC"),
+    "smc_adapted": (ADAPTED, "SMC, fully adapted"),
 }
 """In the order of drawing; IS is importance sampling."""
 
@@ -84,6 +86,14 @@ RING: dict[str, Any] = {
     "linestyle": "",
 }
 
+Y_LABEL = "effective sample size\n/ population,\nlog(\N{MINUS SIGN}log) scale"
+
+PANEL_HEIGHT = 2.1
+"""Inches, with what stands around a panel."""
+
+BESIDE_PANEL = 45.0
+"""Points that title, crossover lengths and tick labels take of it, about."""
+
 POPULATIONS = (3, 6)
 """log10 of the population sizes that have a reference line."""
 
@@ -91,6 +101,12 @@ TICKS = {-math.log(fraction): f"{fraction:g}" for fraction in (0.99, 0.9, 0.5, 0
     power * math.log(10.0): f"$10^{{-{power}}}$" for power in (3, 6, 20, 100, 1000, 10000)
 }
 """From -log(fraction) to the fraction as text."""
+
+TICK_DISTANCE = 8.0
+"""Least distance of two ticks, points."""
+
+FEW_POINTS = 4
+"""A curve of at most so many points has markers: a single point makes no line."""
 
 
 def draw(table: pa.Table, crossover_lengths: pa.Table | None = None) -> Figure:
@@ -112,7 +128,7 @@ def draw(table: pa.Table, crossover_lengths: pa.Table | None = None) -> Figure:
     groups = split_rows(table, "model", "label", "alpha")
     crossings = [] if crossover_lengths is None else crossover_lengths.to_pylist()
     with paper_style():
-        figure, panels = panel_figure(len(groups), 1.9, _legend())
+        figure, panels = panel_figure(len(groups), PANEL_HEIGHT, _legend())
         longest = max(table.column("length").to_pylist())
         losses = _loss_range(table)
         for panel, ((model, _, alpha), rows) in zip(panels, groups.items(), strict=True):
@@ -121,7 +137,7 @@ def draw(table: pa.Table, crossover_lengths: pa.Table | None = None) -> Figure:
             mine = [c for c in crossings if (c["model"], c["alpha"]) == (model, alpha)]
             _mark_crossings(panel, mine, curves)
         common_scale(panels)
-        label_axes(figure, panels, "length (tokens)", "effective sample size\n/ population")
+        label_axes(figure, panels, "length (tokens)", Y_LABEL)
         titles = [(label, f", {ALPHA_TEXT} = {alpha:g}") for _, label, alpha in groups]
         # The lengths of the crossovers stand between the panel and its title.
         pad = 12.0 if crossings else 4.0
@@ -150,22 +166,29 @@ def _loss_range(table: pa.Table) -> tuple[float, float]:
 
 def _set_scales(panel: Axes, longest: int, losses: tuple[float, float]) -> None:
     panel.set_xscale("log", base=2)
-    lengths = [2**k for k in range(0, 31, 3) if 2**k <= longest]
+    lengths = [2**k for k in range(0, 31, 3 if longest >= 8 else 1) if 2**k <= longest]
     panel.set_xticks(lengths, [str(length) for length in lengths])
     panel.set_xlim(0.9, max(longest, 2) * 1.1)
     smallest, largest = losses
     panel.set_yscale("log")
     panel.set_ylim(largest, smallest)
-    ticks: dict[float, str] = {}
-    for loss, text in TICKS.items():
-        # Labels that would touch the one above are left out.
-        crowded = ticks and math.log(loss / max(ticks)) < 0.1 * math.log(largest / smallest)
-        if smallest <= loss <= largest and not crowded:
-            ticks[loss] = text
-    panel.set_yticks(list(ticks), list(ticks.values()))
+    losses_shown = _tick_losses(smallest, largest)
+    panel.set_yticks(losses_shown, [TICKS[loss] for loss in losses_shown])
     panel.set_yticks([], minor=True)
     for power in POPULATIONS:
         panel.axhline(power * math.log(10.0), color=FAINT, linewidth=0.5)
+
+
+def _tick_losses(smallest: float, largest: float) -> list[float]:
+    """The ticks that have room, those of the reference lines before others."""
+    near = TICK_DISTANCE / (72.0 * PANEL_HEIGHT - BESIDE_PANEL) * math.log(largest / smallest)
+    lines = [power * math.log(10.0) for power in POPULATIONS]
+    chosen: list[float] = []
+    for loss in [*lines, *TICKS]:
+        crowded = any(abs(math.log(loss / other)) < near for other in chosen)
+        if smallest <= loss <= largest and not crowded:
+            chosen.append(loss)
+    return chosen
 
 
 def _draw_curves(panel: Axes, rows: list[dict[str, Any]]) -> Curves:
@@ -180,7 +203,8 @@ def _draw_curves(panel: Axes, rows: list[dict[str, Any]]) -> Curves:
         if points:
             lengths, losses = np.array(points).T
             curves[method] = lengths, losses
-            panel.plot(lengths, losses, **look.line())
+            properties = look._asdict() if len(points) <= FEW_POINTS else look.line()
+            panel.plot(lengths, losses, **properties)
     if not curves:
         panel.text(0.5, 0.5, "nothing lost at any length", transform=panel.transAxes, ha="center")
     return curves

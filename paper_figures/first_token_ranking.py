@@ -1,7 +1,8 @@
 """Figure: sharpening by temperature and by power can rank first tokens in opposite orders.
 
 Claim: both laws start from the base model at alpha = 1, yet as alpha moves away temperature favours the token that is
-likely by itself and power the token that begins a likely sequence; where the two differ, the ranking is reversed.
+likely by itself and power the token that begins a likely sequence; where the two differ, so may the ranking. Of tokens that
+tie for the first place none is set in bold.
 
 Table `first_token_ranking`, exact values: the probability of each first token under the base model, token temperature
 1/alpha and sequence power alpha, for each alpha. Produced by the power-versus-temperature experiment.
@@ -146,6 +147,7 @@ def _curve(rows: list[dict[str, Any]], token: str, law: str, side: float) -> Cur
 
 def _label_ends(panel: Axes, tokens: list[str], ends: list[float], position: float) -> None:
     outward = 3 if position > 0.0 else -3
+    leaders = [end for end in ends if end >= max(ends) - ROUNDING]
     for token, end, height in zip(tokens, ends, spread(ends, 0.13), strict=True):
         panel.annotate(
             _shown(panel, token),
@@ -155,7 +157,7 @@ def _label_ends(panel: Axes, tokens: list[str], ends: list[float], position: flo
             horizontalalignment="left" if position > 0.0 else "right",
             verticalalignment="center",
             fontsize=SMALLEST_FONT,
-            fontweight="bold" if end >= max(ends) - ROUNDING else "normal",
+            fontweight="bold" if [end] == leaders else "normal",
             parse_math=False,
         )
 

@@ -133,6 +133,29 @@ def fit_text(text: str, room: float, size: float, weight: str = "normal") -> str
     return shown
 
 
+def fit_words(text: str, room: float, size: float) -> str:
+    """A sequence of a user's tokens made fit to print: a long one keeps whole tokens at both ends and says how many it has.
+
+    Args:
+        text: tokens with blanks between them.
+        room: points.
+        size: of the font, points.
+
+    Returns:
+        One line; where not even one token at each end fits, cut as by `fit_text`.
+    """
+    words = text.split(" ")
+    whole = fit_text(text, math.inf, size)
+    if text_width(whole, size) <= room:
+        return whole
+    for kept in range(min(len(words) - 1, MOST_LETTERS), 1, -1):
+        first, last = words[: kept - kept // 2], words[len(words) - kept // 2 :]
+        shown = fit_text(" ".join([*first, "…", *last]), math.inf, size)
+        if text_width(shown := f"{shown} ({len(words)} tokens)", size) <= room:
+            return shown
+    return fit_text(text, room, size)
+
+
 def text_width(text: str, size: float, weight: str = "normal") -> float:
     """How wide a line of text is.
 

@@ -114,8 +114,11 @@ POWER = Look("#0072B2", "o", "solid")
 # The best proposal often coincides with the base or the temperature: it is drawn as a wide line behind them.
 BEST_PROPOSAL = Look("#009E73", "D", "solid", 3.2, 0.5)
 POPULATION = Look("#CC79A7", "v", (0.0, (5.0, 1.0, 1.2, 1.0)), 1.6)
+ADAPTED = Look("#D55E00", "P", (0.0, (2.0, 0.8)), 1.2)
 
-PALETTE = frozenset(look.color for look in (BASE, TEMPERATURE, POWER, BEST_PROPOSAL, POPULATION))
+PALETTE = frozenset(
+    look.color for look in (BASE, TEMPERATURE, POWER, BEST_PROPOSAL, POPULATION, ADAPTED)
+)
 """The colours that carry meaning; everything else is INK, FAINT or white."""
 
 

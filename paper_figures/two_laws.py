@@ -20,6 +20,7 @@ from matplotlib.transforms import ScaledTranslation
 from paper_figures.columns import ALPHA, LABEL, MODEL, Column, Layout, split_rows
 from paper_figures.panels import (
     fit_text,
+    fit_words,
     label_axes,
     panel_figure,
     panel_points,
@@ -44,14 +45,12 @@ LAYOUT = Layout(
         ALPHA,
         Column("rank", int, low=0, high=1e9),
         Column("sequence", str),
+        Column("num_sequences", int, low=1, high=1e9),
         Column("base", float, low=0.0, high=1.0),
         Column("temperature", float, low=0.0, high=1.0),
         Column("power", float, low=0.0, high=1.0),
     )
 )
-
-OTHERS = "other "
-"""What the text of a row starts with that sums the sequences which are not shown."""
 
 BASE_MARK: dict[str, Any] = {
     "linestyle": "",
@@ -60,7 +59,7 @@ BASE_MARK: dict[str, Any] = {
     "markeredgewidth": 1.2,
 }
 
-MOST_LABEL_POINTS = 80.0
+MOST_LABEL_POINTS = 100.0
 """Width of the text of a sequence, which gives way to the bars."""
 
 BAR_POINTS = 2.8
@@ -106,7 +105,7 @@ def _legend() -> list[Artist]:
 
 def _draw_panel(figure: Figure, panel: Axes, rows: list[dict[str, Any]]) -> None:
     positions = [float(i) for i in range(len(rows))]
-    if rows[-1]["sequence"].startswith(OTHERS):
+    if rows[-1]["num_sequences"] > 1:
         positions[-1] += 0.5
         panel.axhline(positions[-1] - 0.75, color=FAINT, linewidth=0.5)
     laws: list[tuple[Look, str, float]] = [
@@ -127,7 +126,7 @@ def _draw_panel(figure: Figure, panel: Axes, rows: list[dict[str, Any]]) -> None
     base = [row["base"] for row in rows]
     panel.plot(base, positions, color=BASE.color, **BASE_MARK)
     room = min(0.55 * panel_points(panel), MOST_LABEL_POINTS)
-    panel.set_yticks(positions, [fit_text(row["sequence"], room, SMALLEST_FONT) for row in rows])
+    panel.set_yticks(positions, [_text(row, room) for row in rows])
     for tick_label in panel.get_yticklabels():
         tick_label.set_parse_math(False)
     panel.tick_params(axis="y", length=0)
@@ -136,3 +135,8 @@ def _draw_panel(figure: Figure, panel: Axes, rows: list[dict[str, Any]]) -> None
     panel.set_xlim(0.0, largest * 1.04)
     panel.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     panel.xaxis.set_major_formatter("{x:g}")
+
+
+def _text(row: dict[str, Any], room: float) -> str:
+    fit = fit_words if row["num_sequences"] == 1 else fit_text
+    return fit(row["sequence"], room, SMALLEST_FONT)

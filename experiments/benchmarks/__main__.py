@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from experiments.benchmarks.pairing import BenchmarkReport
 from experiments.benchmarks.registry import BENCHMARKS, Benchmark
@@ -14,6 +12,7 @@ from experiments.command_line import program, unknown
 from experiments.json_output import write_json
 from experiments.output import STDOUT, check_writable
 from experiments.progress import say
+from experiments.terminal import make_table, print_table, report_console
 from theory.errors import InvalidInput
 
 
@@ -24,7 +23,7 @@ class Arguments:
     A ratio below 1 is faster than the reference.
     """
 
-    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="NAME")] = None
+    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[NAME]")] = None
     """The benchmark; --list names them."""
 
     list: bool = False
@@ -67,17 +66,18 @@ def run(arguments: Arguments) -> int:
 
 def _show(benchmark: Benchmark, report: BenchmarkReport) -> None:
     result = report.result
-    console = Console(stderr=True)
+    console = report_console(stderr=True)
     for title, table in report.tables.items():
-        drawn = Table(*table.column_names, title=title)
+        drawn = make_table(*table.column_names)
         for row in table.to_pylist():
             drawn.add_row(*[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()])
-        console.print(drawn)
+        print_table(console, title, drawn)
     for note in report.notes:
         say(note)
+    verdict = "met" if result.ratio <= benchmark.largest_ratio else "missed"
     say(
         f"{result.name}: ratio {result.ratio:.3f} (95 % {result.low:.3f} to {result.high:.3f}, {result.runs} pairs); "
-        f"goal {benchmark.goal}"
+        f"goal {verdict}: {benchmark.goal}"
     )
 
 

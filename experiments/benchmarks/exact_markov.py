@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.benchmarks.pairing import BenchmarkReport, compare
-from experiments.tables import from_rows, schema
+from experiments.tables import column, from_rows, schema
 from models.tabular.random_tables import random_markov_table
 from theory.exact.context_table import ContextTable, with_horizon
 from theory.exact.dense_chain import power_marginals
@@ -24,7 +24,7 @@ from theory.exact.semiring import log_sum_exp
 
 ALPHA = 2.0
 SHARP_ALPHA = 100.0
-_GROWTH = schema(V=int, T=int, second=float, per_T=float, log10_sequences=float)
+_GROWTH = schema(V=int, T=int, seconds=float, per_T=float, log10_sequences=float)
 
 
 def run(quick: bool) -> BenchmarkReport:
@@ -45,11 +45,27 @@ def run(quick: bool) -> BenchmarkReport:
     notes = [_error(table, alpha) for alpha in (ALPHA, SHARP_ALPHA)]
     sizes = (64, 128, 256, 512) if quick else (256, 512, 1024, 2048)
     middle = sizes[1]
+    against_T = _growth([(middle, T) for T in sizes])
+    against_V = _growth([(V, middle) for V in sizes])
     tables = {
-        f"cost against T at V = {middle}: linear": _growth([(middle, T) for T in sizes]),
-        f"cost against V at T = {middle}: quadratic": _growth([(V, middle) for V in sizes]),
+        f"cost against T at V = {middle}: {power_text(against_T, 'T')}, 1 is linear": against_T,
+        f"cost against V at T = {middle}: {power_text(against_V, 'V')}, 2 is quadratic": against_V,
     }
     return BenchmarkReport(result, tuple(notes), tables)
+
+
+def power_text(growth: pa.Table, size: str) -> str:
+    """The power of a size that the seconds grow with, by least squares on logarithms.
+
+    Args:
+        growth: with columns `size` and seconds.
+        size: name of a column.
+
+    Returns:
+        Such as "seconds ~ T^0.98".
+    """
+    logs = [np.log(column(growth, name).astype(float)) for name in (size, "seconds")]
+    return f"seconds ~ {size}^{np.polyfit(logs[0], logs[1], 1)[0]:.2f}"
 
 
 def _chain(vocab_size: int, horizon: int) -> ContextTable:
@@ -108,7 +124,7 @@ def _growth(sizes: list[tuple[int, int]]) -> pa.Table:
             {
                 "V": vocab_size,
                 "T": horizon,
-                "second": seconds,
+                "seconds": seconds,
                 "per_T": seconds / horizon,
                 "log10_sequences": horizon * math.log10(vocab_size),
             }

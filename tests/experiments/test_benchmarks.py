@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.benchmarks import __main__ as benchmarks
+from experiments.benchmarks.exact_markov import power_text
 from experiments.benchmarks.pairing import (
     BenchmarkReport,
     Result,
@@ -129,7 +130,7 @@ def run_toy(quick: bool) -> BenchmarkReport:
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BENCHMARKS, "toy", Benchmark("ratio <= 1", "a toy", f"{__name__}:run_toy"))
+    monkeypatch.setitem(BENCHMARKS, "toy", Benchmark(1.0, "a toy", f"{__name__}:run_toy"))
 
 
 @pytest.mark.usefixtures("toy")
@@ -139,11 +140,27 @@ def test_the_result_goes_to_stdout_and_the_rest_to_stderr(
     assert benchmarks.main(["toy", "--quick"]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out) == RESULT._asdict()
-    for text in ("quick: True", "growth with T", "ratio 0.500", "goal ratio <= 1"):
+    for text in ("quick: True", "growth with T", "ratio 0.500", "goal met: ratio <= 1"):
         assert text in err
     assert benchmarks.main(["toy", "--json", str(tmp_path / "out.json")]) == 0
     assert capfd.readouterr().out == ""
     assert json.loads((tmp_path / "out.json").read_text()) == RESULT._asdict()
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_missed_goal_is_said(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BENCHMARKS, "toy", BENCHMARKS["toy"]._replace(largest_ratio=0.49))
+    assert benchmarks.main(["toy"]) == 0
+    assert "goal missed: ratio <= 0.49" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_the_power_that_cost_grows_with_is_read_off_the_numbers(power: float) -> None:
+    sizes = [64, 128, 256]
+    growth = pa.table({"T": sizes, "seconds": [3e-6 * size**power for size in sizes]})
+    assert power_text(growth, "T") == f"seconds ~ T^{power:.2f}"
 
 
 def test_the_list_names_goals(capfd: pytest.CaptureFixture[str]) -> None:

@@ -129,6 +129,28 @@ def test_without_json_the_scalars_are_a_table(capsys: pytest.CaptureFixture[str]
     assert "0.381165" in shown
 
 
+def test_a_table_has_its_title_on_one_line_and_no_negative_zero(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["builtin:toy-c-long", "--alpha", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0] == "builtin:toy-c-long: exact laws (nats, tokens)"
+    assert " 0 " in shown and " -0 " not in shown
+
+
+def test_counts_are_whole_numbers_as_long_as_they_are_exact(tmp_path: Path) -> None:
+    few = exact(tmp_path, "builtin:toy-e")["model"]["num_sequences"]
+    assert (few, type(few)) == (31, int)
+    many = exact(tmp_path, "builtin:random-endless", "--max-new-tokens", "40")
+    assert type(many["model"]["num_sequences"]) is float
+    assert many["model"]["num_sequences"] == pytest.approx(5.0**40)
+
+
+def test_help_names_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(" MODEL")
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [

@@ -96,6 +96,8 @@ def test_a_prompt_moves_the_start_and_uses_up_the_horizon_of_a_tree(
         ("toy-b", None, None, "no such file, did you mean 'builtin:toy-b'?"),
         ("toyb", None, None, "did you mean 'builtin:toy-b'?"),
         ("missing/file", None, None, "no such file, give a JSON model file or builtin:NAME"),
+        ("toy-e.json", None, None, "no such file, give a JSON model file or builtin:NAME"),
+        ("./toy-e", None, None, "no such file, give a JSON model file or builtin:NAME"),
         ("n" * 300, None, None, "no such file"),
         ("checkpoint", None, None, "folders hold transformers, which this version does not read"),
         ("tree.json", "0 x", None, "--prompt '0 x': 'x' is not a token"),

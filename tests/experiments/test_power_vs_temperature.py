@@ -11,15 +11,23 @@ import numpy as np
 import pytest
 
 from experiments import power_verdicts
+from experiments.command_line import list_options, parse
 from experiments.model_argument import load_model
 from experiments.power_tables import MIN_BAR, two_laws_rows
-from experiments.power_vs_temperature import main
+from experiments.power_vs_temperature import PRESETS, Arguments, main
 from models.tabular.context_model import ContextModel
-from paper_figures.two_laws import OTHERS
 from tests.conftest import ROOT
 from theory.exact import Draws, Law, draw_sequences
 
 SMOKE = ("--preset", "smoke")
+ONE_TOKEN: dict[str, Any] = {
+    "kind": "markov",
+    "vocab_size": 2,
+    "max_length": 1,
+    "eos": None,
+    "initial": [0.7, 0.3],
+    "transition": [[0.5, 0.5], [0.5, 0.5]],
+}
 
 
 def run(tmp_path: Path, *argv: str) -> dict[str, Any]:
@@ -63,9 +71,9 @@ def test_three_sentences_say_what_the_numbers_show(
 ) -> None:
     first, second, third = demonstration[1]["sentences"]
     assert "p(y)^2" in first
-    assert "are different laws" in first
-    assert "opposite order" in second
-    assert "32 tokens" in third
+    assert "are different laws on 15 of 15 models" in first
+    assert second.startswith("They prefer different first tokens on 7 of 15 models: on sharp-path")
+    assert "with its horizon set to 32 tokens" in third
 
 
 def test_a_second_run_reads_the_first(
@@ -93,11 +101,11 @@ def test_a_model_of_the_users_own(tmp_path: Path) -> None:
     }
     model.write_text(json.dumps(chain))
     result = run(tmp_path, str(model), "--alpha", "4")
-    rows = {(row["law"], row["quantity"]): row["value"] for row in result["rows"]}
-    assert rows["power", "expected_length"] == pytest.approx(1.631432, abs=5e-7)
-    assert rows["power", "P(first = 0)"] == pytest.approx(0.2129, abs=5e-5)
-    assert rows["power", "tv_power_temperature"] == pytest.approx(0.754189, abs=5e-7)
-    assert {row["model"] for row in result["rows"]} == {str(model)}
+    rows = {(row["law"], row["quantity"], row["token"]): row["value"] for row in result["rows"]}
+    assert rows["power", "expected_length", ""] == pytest.approx(1.631432, abs=5e-7)
+    assert rows["power", "first_token_probability", "0"] == pytest.approx(0.2129, abs=5e-5)
+    assert rows["power", "tv_power_temperature", ""] == pytest.approx(0.754189, abs=5e-7)
+    assert {row["model"] for row in result["rows"]} == {"mine"}
     # The folder is named after the content: an edited file is another run.
     chain["initial"] = [0.4, 0.4, 0.2]
     model.write_text(json.dumps(chain))
@@ -118,13 +126,57 @@ def test_bars_add_up_to_one() -> None:
         for law in ("base", "temperature", "power"):
             assert sum(row[law] for row in rows) == pytest.approx(1.0, abs=1e-9)
         assert [row["rank"] for row in rows] == list(range(len(rows)))
-        shown = [row for row in rows if not row["sequence"].startswith(OTHERS)]
+        shown = [row for row in rows if row["num_sequences"] == 1]
         assert np.all(np.diff([row["power"] for row in shown]) <= 1e-15)
         if len(shown) < len(rows):
             assert all(
                 max(row[law] for law in ("base", "temperature", "power")) >= MIN_BAR
                 for row in shown
             )
+
+
+def test_a_model_is_known_by_name_and_content_wherever_its_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "else").mkdir()
+    for folder in (".", "else"):
+        (tmp_path / folder / "one.json").write_text(json.dumps(ONE_TOKEN))
+    monkeypatch.chdir(tmp_path)
+    results = [
+        run(tmp_path, path, "--lengths", "1,2")
+        for path in ("one.json", "./one.json", str(tmp_path / "else" / "one.json"))
+    ]
+    assert results[0] == results[1] == results[2]
+    (manifest,) = tmp_path.glob("results/*/*/manifest.json")
+    assert json.loads(manifest.read_text())["seed"] == 0
+
+
+def test_the_two_samples_of_a_verdict_are_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[Any] = []
+
+    def noted(key: jax.Array, law: Law, num: int) -> Draws:
+        keys.append(jax.random.key_data(key).tolist())
+        return draw_sequences(key, law, num)
+
+    monkeypatch.setattr(power_verdicts, "draw_sequences", noted)
+    power_verdicts.verdict_rows(load_model("builtin:toy-e"), 2.0, 1000, 0)
+    assert len(keys) == 3
+    assert len({str(key) for key in keys}) == 3
+
+
+def test_help_is_short_and_names_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "[MODEL]" in shown.splitlines()[0]
+    assert "41 from 1/4 to 8" in shown
+    assert "0.2726" not in shown
+
+
+def test_repeated_alphas_are_one_list() -> None:
+    assert list_options(Arguments) == {"--alphas", "--lengths"}
+    words = ["--alphas", "1", "--alphas", "2"]
+    arguments = parse("x", Arguments, words, PRESETS)
+    assert arguments.sweep.alphas == (1.0, 2.0)
 
 
 # Each verdict, given a planted bug, must fail.
@@ -170,7 +222,7 @@ def test_a_failed_verdict_is_exit_status_1(
     words = ["builtin:toy-e", *SMOKE, "--lengths", "1,2", "--results-dir", str(tmp_path)]
     assert main(words) == 1
     out, err = capsys.readouterr()
-    assert "FAILED: builtin:toy-e" in out
+    assert "FAILED: builtin:toy-e: float32 model = float64 law" in out
     assert err.count("\n") == 1
 
 

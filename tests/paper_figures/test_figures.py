@@ -12,12 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 
-from paper_figures import ess_against_length, two_laws
+from paper_figures import ess_against_length
 from paper_figures.build import FIGURES, HOME, LAYOUTS, read_table
 from paper_figures.columns import ROUNDING, schema, split_rows
-from paper_figures.style import BASE, INK, POWER, TEMPERATURE
+from paper_figures.style import ADAPTED, BASE, FAINT, INK, POWER, TEMPERATURE
 from tests.paper_figures.legibility import drawn_texts, faults
 from theory.errors import InvalidInput
 
@@ -33,8 +34,10 @@ def awkward_tables(name: str) -> list[pa.Table]:
     """What a user's own model may give: one model, a long name, tokens that are hard to print, extreme numbers."""
     rows: dict[str, list[tuple[Any, ...]]] = {
         "two_laws": [
-            (0.5, rank, token, 0.25, 0.2 - 0.03 * rank, 0.3 - 0.05 * rank)
-            for rank, token in enumerate([*AWKWARD_TOKENS, "other 4091"])
+            (0.5, rank, token, count, 0.25, 0.2 - 0.03 * rank, 0.3 - 0.05 * rank)
+            for rank, (token, count) in enumerate(
+                [*((token, 1) for token in AWKWARD_TOKENS), ("other 4091 sequences", 4091)]
+            )
         ],
         "divergence_against_alpha": [
             (alpha, "kl_power_base", (alpha - 1) ** 2 / 3, (alpha - 1) ** 2, math.nan)
@@ -149,7 +152,7 @@ def test_two_laws_shows_its_table_most_likely_under_power_first() -> None:
             assert heights == sorted(heights) and panel.yaxis_inverted()
         ((base, _),) = lines_in(panel, BASE.color)
         assert base == [row["base"] for row in rows]
-        powers = [row["power"] for row in rows if not row["sequence"].startswith(two_laws.OTHERS)]
+        powers = [row["power"] for row in rows if row["num_sequences"] == 1]
         assert powers == sorted(powers, reverse=True)
 
 
@@ -166,21 +169,40 @@ def test_divergences_and_their_laws_are_drawn_and_reach_zero_at_one() -> None:
         assert bottom == pytest.approx(panel.bbox.y0)
 
 
-def test_the_law_is_shaded_up_to_its_radius_and_nowhere_where_there_is_none() -> None:
-    def table(radius: float) -> pa.Table:
-        rows = [
-            ("m", "M", alpha, "kl_power_base", 0.4 * (alpha - 1) ** 2, (alpha - 1) ** 2, radius)
-            for alpha in (0.25, 1.0, 2.0, 8.0)
-        ]
-        layout = LAYOUTS["divergence_against_alpha"]
-        return pa.table([list(c) for c in zip(*rows, strict=True)], schema=schema(layout))
+def table_of(name: str, rows: list[tuple[Any, ...]]) -> pa.Table:
+    return pa.table([list(c) for c in zip(*rows, strict=True)], schema=schema(LAYOUTS[name]))
 
+
+def divergences(radius: float, largest: float = 0.4) -> pa.Table:
+    rows = [
+        ("m", "M", alpha, quantity, largest * ((alpha - 1) / 7) ** 2, (alpha - 1) ** 2, radius)
+        for alpha in (0.25, 1.0, 2.0, 8.0)
+        for quantity in ("kl_power_base", "kl_power_temperature")
+    ]
+    return table_of("divergence_against_alpha", rows)
+
+
+def test_a_band_shows_where_the_law_is_stated_to_hold_and_nothing_where_it_is_not() -> None:
     draw = FIGURES["divergence_against_alpha"].draw
-    (area,) = draw(table(1.5)).axes[0].collections
-    corners = np.asarray(area.get_paths()[0].vertices)
-    assert (corners[:, 0].min(), corners[:, 0].max()) == pytest.approx((0.5, 1.5))
-    assert corners[:, 1].max() == pytest.approx(0.25)
-    assert len(draw(table(math.nan)).axes[0].collections) == 0
+    for radius, ends in ((1.5, (0.5, 1.5)), (1.0001, (0.9999, 1.0001)), (3.0, (0.25, 3.0))):
+        figure = draw(divergences(radius))
+        (band,) = figure.axes[0].patches
+        assert isinstance(band, Rectangle)
+        assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx(ends)
+        # However narrow, its edge is seen; and the legend shows the same colour.
+        assert band.get_linewidth() >= 1.0
+        (sample,) = figure.legends[0].get_patches()
+        assert sample.get_facecolor() == band.get_facecolor()
+    for radius in (1.0, math.nan):
+        assert len(draw(divergences(radius)).axes[0].patches) == 0
+
+
+@pytest.mark.parametrize("largest", [1e-3, 0.04, 0.9, 3.3, 8.5, 47.0, 1e4])
+def test_the_ticks_of_a_divergence_reach_most_of_its_height(largest: float) -> None:
+    (panel,) = FIGURES["divergence_against_alpha"].draw(divergences(math.nan, largest)).axes
+    ticks = sorted(panel.get_yticks())
+    assert ticks[0] == 0.0 and len(ticks) >= 3
+    assert largest / 3.0 < ticks[-1] < 1.1 * largest
 
 
 def test_losses_and_crossovers_are_drawn_where_the_tables_say() -> None:
@@ -227,7 +249,58 @@ def test_each_side_of_a_ranking_starts_from_the_base_and_names_its_first_token_i
                 and text.xy[0] * direction > 0
             }
             best = max(ends.values())
-            assert bold == {token for token, share in ends.items() if share >= best - ROUNDING}
+            first = {token for token, share in ends.items() if share >= best - ROUNDING}
+            assert bold == (first if len(first) == 1 else set())
+
+
+def test_a_short_model_has_markers_in_place_of_lines() -> None:
+    rows = [
+        ("m", "M", 2.0, 1, method, 1.0, loss)
+        for method, loss in (("importance_base", -0.2), ("smc", 0.0), ("smc_adapted", -0.1))
+    ]
+    (panel,) = FIGURES["ess_against_length"].draw(table_of("ess_against_length", rows)).axes
+    for look in (BASE, ADAPTED):
+        (line,) = [line for line in panel.lines if line.get_color() == look.color]
+        assert line.get_marker() == look.marker
+    for panel, _ in panels_by_model("ess_against_length", "alpha"):
+        curves = [line for line in panel.lines if line.get_color() in (BASE.color, ADAPTED.color)]
+        assert all(line.get_marker() == "" for line in curves)
+
+
+def test_the_lines_of_populations_have_their_labels_and_the_axis_names_its_scale() -> None:
+    panel, *_ = committed_figure("ess_against_length").axes
+    labels = dict(
+        zip(panel.get_yticks(), [t.get_text() for t in panel.get_yticklabels()], strict=True)
+    )
+    for power in ess_against_length.POPULATIONS:
+        assert labels[power * math.log(10.0)] == f"$10^{{-{power}}}$"
+    assert "log(\N{MINUS SIGN}log) scale" in panel.get_ylabel()
+
+
+def test_sequences_that_begin_with_the_token_other_are_not_taken_for_the_rest() -> None:
+    rows = [("m", "M", 2.0, 0, "other sharp", 1, 0.5, 0.6, 0.7)]
+    (panel,) = FIGURES["two_laws"].draw(table_of("two_laws", rows)).axes
+    assert lines_in(panel, FAINT) == []
+    rows.append(("m", "M", 2.0, 1, "other 243 sequences", 243, 0.5, 0.4, 0.3))
+    (panel,) = FIGURES["two_laws"].draw(table_of("two_laws", rows)).axes
+    assert len(lines_in(panel, FAINT)) == 1
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["other sharp", "other 243 sequences"]
+
+
+def test_in_a_tie_no_token_is_bold() -> None:
+    rows = [
+        ("m", "M", 2.0, token, law, probability)
+        for law, shares in (
+            ("base", (0.5, 0.5)),
+            ("temperature", (0.5, 0.5)),
+            ("power", (0.7, 0.3)),
+        )
+        for token, probability in zip("ab", shares, strict=True)
+    ]
+    table = table_of("first_token_ranking", rows)
+    (panel,) = FIGURES["first_token_ranking"].draw(table).axes
+    bold = [t for t in panel.texts if isinstance(t, Annotation) and t.get_fontweight() == "bold"]
+    assert [(text.xy[0] > 0, text.get_text()) for text in bold] == [(True, "a")]
 
 
 def test_a_rank_swap_is_told_by_different_bold_tokens() -> None:
@@ -240,8 +313,7 @@ def test_a_rank_swap_is_told_by_different_bold_tokens() -> None:
         )
         for token, probability in zip("ab", shares, strict=True)
     ]
-    layout = LAYOUTS["first_token_ranking"]
-    table = pa.table([list(c) for c in zip(*rows, strict=True)], schema=schema(layout))
+    table = table_of("first_token_ranking", rows)
     (panel,) = FIGURES["first_token_ranking"].draw(table).axes
     bold = [t for t in panel.texts if isinstance(t, Annotation) and t.get_fontweight() == "bold"]
     assert [(text.xy[0] > 0, text.get_text()) for text in bold] == [(False, "b"), (True, "a")]
@@ -253,8 +325,7 @@ def test_only_the_likeliest_tokens_are_drawn_and_the_title_says_so() -> None:
         for i in range(9)
         for law in ("base", "temperature", "power")
     ]
-    layout = LAYOUTS["first_token_ranking"]
-    table = pa.table([list(c) for c in zip(*rows, strict=True)], schema=schema(layout))
+    table = table_of("first_token_ranking", rows)
     figure = FIGURES["first_token_ranking"].draw(table)
     shown = {text.get_text() for text in drawn_texts(figure)}
     assert {"t5", "t6", "t7", "t8", "M, 4 of 9 tokens"} <= shown and "t4" not in shown

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from paper_figures import style
-from paper_figures.panels import fit_text, panel_figure, spread, text_width
+from paper_figures.panels import fit_text, fit_words, panel_figure, spread, text_width
 from paper_figures.style import (
     DOUBLE_COLUMN,
     PALETTE,
@@ -80,6 +80,30 @@ def test_text_is_escaped_and_cut_in_the_middle(text: str, room: float, shown: st
     assert fit_text(text, room, SMALLEST_FONT) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "room", "shown"),
+    [
+        ("a b c", 50.0, "a b c"),
+        ("sharp sharp sharp sharp sharp sharp", 100.0, "sharp … sharp (6 tokens)"),
+        ("a " * 29 + "b", 100.0, "a a a a … a a b (30 tokens)"),
+        ("w" * 30, 40.0, "wwwww"),
+    ],
+)
+def test_a_long_sequence_keeps_whole_tokens_and_says_how_many(
+    text: str, room: float, shown: str
+) -> None:
+    found = fit_words(text, room, SMALLEST_FONT)
+    assert found == shown or (shown in text and found.count("…") == 1)
+    assert text_width(found, SMALLEST_FONT) <= room
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=30), st.floats(8.0, 150.0))
+def test_any_sequence_becomes_one_printable_line_that_fits(words: list[str], room: float) -> None:
+    found = fit_words(" ".join(words), room, SMALLEST_FONT)
+    assert found.isprintable()
+    assert text_width(found, SMALLEST_FONT) <= room
+
+
 def test_the_width_of_text_is_what_is_drawn() -> None:
     with paper_style():
         figure = Figure()
@@ -120,7 +144,10 @@ def test_no_font_of_the_style_is_too_small() -> None:
 
 
 def test_the_looks_are_told_apart_without_colour() -> None:
-    looks = [style.BASE, style.TEMPERATURE, style.POWER, style.BEST_PROPOSAL, style.POPULATION]
+    looks = [
+        *(style.BASE, style.TEMPERATURE, style.POWER),
+        *(style.BEST_PROPOSAL, style.POPULATION, style.ADAPTED),
+    ]
     assert len({look.marker for look in looks}) == len(looks)
     assert len({(look.linestyle, look.linewidth) for look in looks}) == len(looks)
     assert len(PALETTE) == len(looks)
