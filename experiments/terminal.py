@@ -6,9 +6,10 @@ import sys
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 UNLIMITED = 10_000  # columns: wider than any table
+NARROWEST_NAMES = 12  # columns: names are folded to no less
 
 
 def report_console(stderr: bool = False) -> Console:
@@ -43,7 +44,7 @@ def make_table(*headings: str) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for place, heading in enumerate(headings):
         if place == 0:
-            table.add_column(heading, overflow="fold", min_width=12)
+            table.add_column(heading, overflow="fold")
         else:
             table.add_column(heading, justify="right", no_wrap=True)
     return table
@@ -57,9 +58,15 @@ def print_table(console: Console, title: str, table: Table) -> None:
         title: one line, wrapped where the console is narrower.
         table: made by `make_table`.
     """
-    for numbers in table.columns[1:]:
-        cells = [str(numbers.header), *map(str, numbers.cells)]
-        numbers.min_width = max(cell_len(line) for cell in cells for line in cell.split("\n"))
+    names, *numbers = table.columns
+    names.min_width = min(NARROWEST_NAMES, _widest(names))
+    for column in numbers:
+        column.min_width = _widest(column)
     console.print(title, style="bold")
     console.print(table, crop=False, overflow="ignore")
     console.print()
+
+
+def _widest(column: Column) -> int:
+    cells = [str(column.header), *map(str, column.cells)]
+    return max(cell_len(line) for cell in cells for line in cell.split("\n"))
