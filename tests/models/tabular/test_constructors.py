@@ -156,7 +156,10 @@ BAD: list[tuple[Callable[[], ContextTable], str]] = [
     ),
     (lambda: markov_table([1.0, 0.0], [[1.0, 0.0]], (), 2), "transition has 1 rows, must have 2"),
     (lambda: markov_table([1.0, 0.0], [[1.0, 0.0], [0.0, 0.9]], (), 2), "transition row 1: prob"),
-    (lambda: markov_table([1.0, 0.0], [[1.0, 0.0], [1.0]], (), 2), 'prefix "1" has 1 probabilities'),
+    (
+        lambda: markov_table([1.0, 0.0], [[1.0, 0.0], [1.0]], (), 2),
+        'prefix "1" has 1 probabilities',
+    ),
     (lambda: markov_table([1.0, 0.0], [[1.0, 0.0], [0.5, 0.5, 0.0]], (), 2), "has 3 probabilities"),
     (lambda: order_k_markov_table({(): [1.0]}, 0, 1, (), 1), "order 0: must be at least 1"),
     (lambda: order_k_markov_table({(): [1.0]}, 1, 1, (), 1), 'prefix "0" is missing'),
