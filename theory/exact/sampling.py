@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float64, Int32, Key
+from jaxtyping import Array, Float64, Int32, Int64, Key
 
 from theory.exact.laws import Law
 from theory.keys import Role, fold_rows, role_key, row_keys
@@ -53,11 +53,8 @@ def draw_sequences(key: Key[Array, ""], law: Law, num_rows: int, first_row: int 
         if live.size == 0:
             break
         conditional = law.log_conditional(depth)
-        uniforms = _uniforms(fold_rows(keys, depth))[live]
-        # Strict inequality: a token of probability 0 spans no uniforms, not even u = 0.
-        levels = np.cumsum(np.exp(conditional), axis=1)
-        levels /= levels[:, -1:]
-        chosen = (levels[rows[live]] <= uniforms[:, None]).sum(axis=1)
+        uniforms = uniforms_of(fold_rows(keys, depth))[live]
+        chosen = invert(np.exp(conditional), rows[live], uniforms)
         tokens[live, depth] = chosen
         lengths[live] += 1
         log_probs[live] += conditional[rows[live], chosen]
@@ -65,8 +62,36 @@ def draw_sequences(key: Key[Array, ""], law: Law, num_rows: int, first_row: int 
     return Draws(tokens, lengths, log_probs)
 
 
-def _uniforms(keys: Key[Array, " B"]) -> np.ndarray:
-    """[B] uniforms in [0, 1) with 53 random bits."""
+def invert(
+    laws: Float64[np.ndarray, "n V"],
+    rows: Int64[np.ndarray, " B"],
+    uniforms: Float64[np.ndarray, " B"],
+) -> Int64[np.ndarray, " B"]:
+    """Tokens by inversion of the cumulative law.
+
+    Args:
+        laws: [n, V] probabilities, each row normalised up to rounding.
+        rows: [B] which law each draw is from.
+        uniforms: [B] in [0, 1).
+
+    Returns:
+        [B] tokens, never one of probability 0.
+    """
+    levels = np.cumsum(laws, axis=1)
+    # So that rounding leaves no gap at the top, and a token of probability 0 spans no uniforms, not even u = 0.
+    levels /= levels[:, -1:]
+    return (levels[rows] <= uniforms[:, None]).sum(axis=1)
+
+
+def uniforms_of(keys: Key[Array, " B"]) -> Float64[np.ndarray, " B"]:
+    """One uniform for each key.
+
+    Args:
+        keys: [B] consumed.
+
+    Returns:
+        [B] in [0, 1), with 53 random bits.
+    """
     bits = np.asarray(jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint32))(keys))
     high, low = (bits[:, 0] >> 5).astype(np.float64), (bits[:, 1] >> 6).astype(np.float64)
     return (high * 2.0**26 + low) / 2.0**53

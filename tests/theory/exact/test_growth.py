@@ -171,3 +171,43 @@ def test_crossovers_are_where_the_curves_cross() -> None:
         assert value(second, length) < value(first, length)
         assert value(second, length - 1) >= value(first, length - 1)
     assert crossover_length(table, alpha, "smc", "importance_base", 512) is None
+
+
+STICKY = ContextTable(
+    np.log([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]]), np.tile([0, 1], (3, 1)), 2, (), 1
+)
+
+
+def test_the_best_temperature_may_be_colder_than_the_target() -> None:
+    found = best_proposal(unroll(with_horizon(STICKY, 512)), 2.0)
+    assert found.proposal_alpha == pytest.approx(2.3494, abs=1e-3)
+    assert found.value == pytest.approx(1.319935660, abs=1e-8)
+
+
+def test_each_method_is_what_its_name_says() -> None:
+    layers = unroll(with_horizon(STICKY, 9))
+    target = power_law(layers, 2.0).law
+    found = {entry.method: entry for entry in variances_at_length(STICKY, 2.0, 9)}
+    for method, beta in (("importance_base", 1.0), ("importance_temperature", 2.0)):
+        assert found[method].proposal_alpha == beta
+        truth = renyi_divergence(target, temperature_law(layers, beta), 2.0)
+        assert found[method].log_one_plus_variance == pytest.approx(truth, abs=1e-12)
+    every_step = every_step_variance_terms(layers, 2.0, 2.0).sum()
+    assert found["smc"].log_one_plus_variance == pytest.approx(math.log1p(every_step))
+    adapted = adapted_variance_terms(layers, 2.0).sum()
+    assert found["smc_adapted"].log_one_plus_variance == pytest.approx(math.log1p(adapted))
+
+
+def test_a_tie_is_no_lead() -> None:
+    # At one token from an even start both proposals are the target; from two on temperature is better.
+    pair = ("importance_base", "importance_temperature")
+    assert crossover_length(STICKY, 2.0, *pair, 64) is None
+
+
+def test_an_eos_of_probability_zero_is_none() -> None:
+    rows = np.log([[0.9, 0.1, 1e-300], [0.4, 0.6, 1e-300], [0.5, 0.5, 1e-300], [0.5, 0.5, 1e-300]])
+    rows[:, 2] = -np.inf
+    table = ContextTable(rows, np.tile([0, 1, 2], (4, 1)), 3, (2,), 1)
+    graph = context_graph(table)
+    assert not graph.can_end
+    assert power_growth(graph, 2.0) == pytest.approx(power_growth(context_graph(STICKY), 2.0))

@@ -301,3 +301,41 @@ def test_kl_keeps_its_digits_near_alpha_one() -> None:
     ]
     assert values[0] / values[1] == pytest.approx(100, rel=1e-2)
     assert values[1] / values[2] == pytest.approx(100, rel=1e-3)
+
+
+@given(recipes, st.sampled_from([0.5, 2.0, 8.0]))
+def test_total_variation_bounds_are_the_formulas(recipe: Recipe, alpha: float) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    p, q = power_law(layers, alpha).law, temperature_law(layers, alpha)
+    listed = enumerate_sequences((p, q))
+    first, second = np.exp(listed.log_probs)
+    b = math.fsum(np.sqrt(first * second))
+    symbols = np.array([[*t, *[-1] * (len(layers) - len(t))] for t in listed.sequences])
+    marginal = max(
+        sum(abs(math.fsum((first - second)[column == v])) for v in np.unique(column)) / 2
+        for column in symbols.T
+    )
+    kls = [kl_divergence(p, q), kl_divergence(q, p)]
+    lower = max(1 - b, marginal)
+    upper = min(
+        [1.0, math.sqrt(max(0.0, 1 - b * b))]
+        + [math.sqrt(k / 2) for k in kls]
+        + [math.sqrt(-math.expm1(-k)) for k in kls]
+    )
+    bounds = total_variation_bounds(p, q)
+    # The square root turns the rounding of b, 1e-16, into 1e-8.
+    assert bounds.lower == pytest.approx(lower, abs=1e-11)
+    assert bounds.upper == pytest.approx(max(upper, lower), abs=1e-7)
+
+
+@given(recipes)
+def test_third_moments(recipe: Recipe) -> None:
+    table = recipe.build()
+    layers = unroll(table)
+    law = power_law(layers, 1.5).law
+    found = base_log_prob_moments(law)
+    listed = enumerate_sequences((law, base_law(layers)))
+    probs, values = np.exp(listed.log_probs[0]), listed.log_probs[1]
+    mean = math.fsum(probs * values)
+    assert found.third == pytest.approx(math.fsum(probs * (values - mean) ** 3), abs=1e-9, rel=1e-9)

@@ -7,13 +7,17 @@ import pytest
 from tests.stat_asserts import assert_counts, assert_rejected
 from tests.theory.exact.tables import markov
 from theory.exact import (
+    ContextTable,
     Law,
+    base_law,
     draw_sequences,
     enumerate_sequences,
     power_law,
     temperature_law,
     unroll,
 )
+from theory.exact.sampling import invert, uniforms_of
+from theory.keys import Role
 
 LAYERS = unroll(markov(np.random.default_rng(17), 3, 4, eos=(1,), zeros=0.2))
 POWER = power_law(LAYERS, 2.0).law
@@ -62,9 +66,27 @@ def test_rows_do_not_depend_on_the_batch() -> None:
 def test_a_token_of_probability_zero_is_never_drawn() -> None:
     rows = np.log([[0.5, 1e-300, 0.5]])
     rows[0, 1] = -np.inf
-    from theory.exact import ContextTable
-
     layers = unroll(ContextTable(rows, np.zeros((1, 3), dtype=np.int64), 0, (), 50))
     draws = draw_sequences(jax.random.key(2), power_law(layers, 0.5).law, 500)
     assert not (draws.tokens == 1).any()
     assert np.isfinite(draws.log_probs).all()
+
+
+def test_inversion_at_the_ends() -> None:
+    laws = np.array([[0.0, 0.5, 0.5, 0.0], [0.3, 0.3, 0.4 - 1e-12, 0.0]])
+    just_below_one = np.nextafter(1.0, 0.0)
+    rows = np.array([0, 0, 0, 1, 1])
+    uniforms = np.array([0.0, 0.5, just_below_one, just_below_one, 0.0])
+    assert invert(laws, rows, uniforms).tolist() == [1, 2, 2, 2, 0]
+
+
+def test_numbers_are_addressed_by_role_row_iteration_and_step() -> None:
+    coin = ContextTable(np.log([[0.5, 0.5]]), np.zeros((1, 2), dtype=np.int64), 0, (), 3)
+    law = base_law(unroll(coin))
+    draws = draw_sequences(jax.random.key(3), law, 4, first_row=10)
+    for row in range(4):
+        for step in range(3):
+            key = jax.random.key(3)
+            for address in (int(Role.TOKEN), 10 + row, 0, step):
+                key = jax.random.fold_in(key, address)
+            assert draws.tokens[row, step] == int(uniforms_of(key[None])[0] >= 0.5)

@@ -103,3 +103,13 @@ def test_independent_tokens_have_no_gap() -> None:
     found = small_alpha_law(unroll(skewed))
     assert found.variance_entropy_sum == pytest.approx(0.0, abs=1e-25)
     assert found.variance_log_prob == pytest.approx(5 * 0.09 * np.log(9) ** 2)
+
+
+def test_the_radius_is_where_the_third_order_comes_to_a_quarter_of_the_second() -> None:
+    law = small_alpha_law(unroll(markov(np.random.default_rng(15), 3, 5, eos=(2,))))
+    shares = [
+        abs(law.third_order_temperature) * law.radius**3 / law.kl_power_temperature(1 + law.radius),
+        abs(law.third_order_base) * law.radius**3 / law.kl_power_base(1 + law.radius),
+    ]
+    assert law.radius < 0.5
+    assert max(shares) == pytest.approx(0.25)

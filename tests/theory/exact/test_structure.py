@@ -19,6 +19,7 @@ from theory.exact import (
     kl_divergence,
     log_ess_fraction,
     log_max_ratio,
+    make_context_table,
     mode,
     num_sequences,
     power_law,
@@ -81,7 +82,7 @@ def test_repeated_layers_are_one_object_and_stop_when_every_sequence_has_ended()
 
 
 def test_streaming_sees_every_sequence_once_in_bounded_blocks() -> None:
-    layers = unroll(markov(np.random.default_rng(5), 4, 9, eos=(0,)))
+    layers = unroll(markov(np.random.default_rng(5), 4, 12, eos=(0,)))
     total, count, longest = 0.0, 0, 0
     for block in sequence_blocks((base_law(layers),)):
         total += float(np.exp(block.log_probs[0]).sum())
@@ -140,3 +141,32 @@ def test_a_table_that_runs_out_is_refused() -> None:
     table = ContextTable(rows, np.ones((2, 2), dtype=np.int64), 0, (), 2)
     with pytest.raises(InvalidInput, match="context 1 has no normalised law"):
         unroll(table)
+
+
+def test_a_prompt_of_two_tokens_is_walked_token_by_token() -> None:
+    table = tree(np.random.default_rng(4), 2, 4)
+    twice = after_prompt(after_prompt(table, (1,)), (0,))
+    assert after_prompt(table, (1, 0)).initial == twice.initial
+    assert twice.initial not in (
+        after_prompt(table, (0,)).initial,
+        after_prompt(table, (1,)).initial,
+    )
+
+
+def test_eos_is_sorted_and_unique() -> None:
+    rows = np.log(np.full((1, 3), 1 / 3))
+    table = make_context_table(rows, np.zeros((1, 3), dtype=np.int64), 0, (2, 0, 2), 1)
+    assert table.eos == (0, 2)
+
+
+def test_a_row_that_is_not_normalised_is_refused() -> None:
+    rows = np.log([[0.5, 0.5 + 1e-6]])
+    with pytest.raises(InvalidInput, match="no normalised law"):
+        unroll(ContextTable(rows, np.zeros((1, 2), dtype=np.int64), 0, (), 1))
+
+
+def test_the_limit_is_the_most_sequences_that_are_enumerated() -> None:
+    layers = unroll(markov(np.random.default_rng(1), 3, 3))
+    assert check_enumerable(layers, 27) == 27
+    with pytest.raises(InvalidInput, match="27 sequences"):
+        check_enumerable(layers, 26)
