@@ -42,7 +42,8 @@ def run(key: jax.Array, exponents: jax.Array) -> tuple[Population, StepInfo, jax
 def test_the_evidence_is_that_of_alpha_wherever_the_ramp_ends(exponents: jax.Array) -> None:
     _, info, log_Z = run(jax.random.key(1), exponents)
     check_evidence(log_Z, POWER.log_Z, smallest_bias=0.05)
-    np.testing.assert_array_equal(info.log_Z[-1], log_Z)
+    # One number, which a compiler may sum in two orders.
+    np.testing.assert_allclose(info.log_Z[-1], log_Z, rtol=1e-6)
 
 
 def test_each_stage_estimates_the_normaliser_of_its_own_exponent() -> None:

@@ -84,7 +84,8 @@ def test_the_evidence_is_unbiased(
     population = begin(MODEL, NUM, 4)
     _, info, _, log_Z = run(jax.random.key(1), MODEL, rules, population, resampler, resample_after)
     check_evidence(log_Z, POWER.log_Z, smallest_bias=0.08)
-    np.testing.assert_array_equal(info.log_Z[-1], log_Z)
+    # One number, which a compiler may sum in two orders.
+    np.testing.assert_allclose(info.log_Z[-1], log_Z, rtol=1e-6)
     assert info.ess.shape == (len(resample_after) + 1, NUM)
     assert float(info.ess.min()) >= 1.0 and float(info.ess.max()) <= 4.0
 
