@@ -11,6 +11,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 JAX_CACHE := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.jax_cache \
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
+# What a verdict of the tests depends on: the files, the packages and the selection. Empty outside of a git checkout.
+STATE = git rev-parse --git-dir >/dev/null 2>&1 && { git ls-files -coz --exclude-standard | sort -z | xargs -0 sha256sum 2>/dev/null; \
+	$(BIN)/python -m pip freeze 2>/dev/null; echo '$(ARGS)'; } | sha256sum
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -22,8 +26,14 @@ help: ## list the targets
 demo: $(VENV)/.installed ## power against temperature on the toy models: a table and figures (installs on first use)
 	$(BIN)/rolloutlab power-vs-temperature --alpha 2
 
-test: $(VENV)/.installed-dev ## the tests that take seconds; ARGS="-k name" selects
-	$(JAX_CACHE) $(PYTEST) -m "not slow and not gpu" $(ARGS)
+test: $(VENV)/.installed-dev ## the tests that take minutes, once for each state of the files; ARGS="-k name" selects
+	@state=$$($(STATE)); \
+	if [ -z "$$CI" ] && [ -n "$$state" ] && [ "$$state" = "$$(cat $(VENV)/.tested 2>/dev/null)" ]; then \
+		echo "these tests have passed on exactly these files and packages; to run them again: rm $(VENV)/.tested"; \
+	else \
+		rm -f $(VENV)/.tested; \
+		$(JAX_CACHE) $(PYTEST) -m "not slow and not gpu" $(ARGS) && echo "$$state" > $(VENV)/.tested; \
+	fi
 
 test-slow: $(VENV)/.installed-dev ## sweeps, clean installs, the commands in the documents
 	$(JAX_CACHE) $(PYTEST) -m "slow and not gpu" $(ARGS)
