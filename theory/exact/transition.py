@@ -209,44 +209,6 @@ def law_after(
     return start @ np.linalg.matrix_power(transition.matrix, num_steps)
 
 
-def stationary_law(transition: Transition) -> Float64[np.ndarray, " M"]:
-    """The law that a kernel really leaves invariant, whatever it was meant to.
-
-    Args:
-        transition: with one recurrent class.
-
-    Returns:
-        [M] probabilities, by Grassmann, Taksar and Heyman's elimination, which subtracts nothing.
-    """
-    flow = transition.matrix.copy()
-    size = flow.shape[0]
-    for last in range(size - 1, 0, -1):
-        flow[:last, last] /= flow[last, :last].sum()
-        flow[:last, :last] += np.outer(flow[:last, last], flow[last, :last])
-    law = np.ones(size)
-    for state in range(1, size):
-        law[state] = law[:state] @ flow[:state, state]
-    return law / law.sum()
-
-
-def spectral_gap(transition: Transition, invariant: Float64[np.ndarray, " M"]) -> float:
-    """One minus the largest modulus among the other eigenvalues of a reversible kernel.
-
-    Args:
-        transition: in detailed balance with the law.
-        invariant: [M] positive probabilities.
-
-    Returns:
-        The gap; 1 for a single state.
-    """
-    if invariant.size == 1:
-        return 1.0
-    root = np.sqrt(invariant)
-    symmetric = root[:, None] * transition.matrix / root
-    eigenvalues = np.linalg.eigvalsh((symmetric + symmetric.T) / 2)
-    return float(1 - max(abs(eigenvalues[0]), abs(eigenvalues[-2])))
-
-
 def _shared_prefixes(space: SequenceSpace) -> Iterator[tuple[int, Int64[np.ndarray, " G"]]]:
     """Each cut with each set of sequences that can propose each other there."""
     for cut in range(space.tokens.shape[1]):

@@ -10,12 +10,12 @@ from models.tabular.toys import toy_b, toy_d, toy_e, toy_f
 from tests.planted_bugs import mcmc as planted
 from tests.theory.mcmc.certify import assert_invariant
 from theory.exact.context_table import ContextTable, with_horizon
+from theory.exact.markov_chain import stationary_law
 from theory.exact.sequence_space import SequenceSpace, proposal_law, sequence_space, target_law
 from theory.exact.transition import (
     Transition,
     law_after,
     multiple_try_transition,
-    stationary_law,
     suffix_transition,
 )
 from theory.mcmc import density
@@ -76,7 +76,7 @@ def test_wrong_ratios_fail_and_their_damage_is_known(
     _, wrong, target = matrix(setting)
     with pytest.raises(AssertionError):
         assert_invariant(wrong, target)
-    assert total_variation(stationary_law(wrong), target) == pytest.approx(damage, abs=6e-7)
+    assert total_variation(stationary_law(wrong.matrix), target) == pytest.approx(damage, abs=6e-7)
 
 
 def test_no_proposal_term_under_a_base_proposal_samples_the_next_power(
@@ -93,7 +93,7 @@ def test_the_wrong_sign_samples_p_to_the_alpha_q_squared(monkeypatch: pytest.Mon
     space, wrong, target = matrix(B4_START)
     tilted = target * proposal_law(space) ** 2
     assert_invariant(wrong, tilted / tilted.sum())
-    law = dict(zip(space.sequences, stationary_law(wrong), strict=True))
+    law = dict(zip(space.sequences, stationary_law(wrong.matrix), strict=True))
     assert law[(0, 2)] == pytest.approx(0.116598, abs=1e-6)
 
 
@@ -115,7 +115,9 @@ def test_multiple_try_weights_need_the_cut(monkeypatch: pytest.MonkeyPatch) -> N
         if damage:
             with pytest.raises(AssertionError):
                 assert_invariant(wrong, target)
-        assert total_variation(stationary_law(wrong), target) == pytest.approx(damage, abs=6e-7)
+        assert total_variation(stationary_law(wrong.matrix), target) == pytest.approx(
+            damage, abs=6e-7
+        )
 
 
 def test_without_the_length_ratio_sequences_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +128,7 @@ def test_without_the_length_ratio_sequences_are_too_long(monkeypatch: pytest.Mon
     space, wrong, _ = matrix(E4)
     longer = target * space.records.lengths
     assert_invariant(wrong, longer / longer.sum())
-    assert stationary_law(wrong) @ space.records.lengths == pytest.approx(1.957, abs=6e-4)
+    assert stationary_law(wrong.matrix) @ space.records.lengths == pytest.approx(1.957, abs=6e-4)
 
 
 @pytest.mark.parametrize(
