@@ -11,6 +11,7 @@ from theory.errors import InvalidInput
 from theory.exact.context_table import ContextTable, after_prompt, with_horizon
 
 BUILTIN = "builtin:"
+MAX_HORIZON = 1_000_000  # a dynamic program takes a step for every token
 
 
 class LoadedModel(NamedTuple):
@@ -50,6 +51,11 @@ def load_model(
         model = model._replace(table=_start_after(model, prompt))
     if max_new_tokens is not None:
         model = model._replace(table=_cut_at(model, max_new_tokens))
+    if model.table.horizon > MAX_HORIZON:
+        raise InvalidInput(
+            f"model '{argument}': horizon {model.table.horizon}, at most {MAX_HORIZON} tokens, "
+            "give a smaller --max-new-tokens"
+        )
     return model
 
 

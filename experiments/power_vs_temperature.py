@@ -243,6 +243,8 @@ def _check(arguments: Arguments) -> None:
     for length in sweep.lengths:
         if length < 1:
             raise InvalidInput(f"--lengths {length}: must be at least 1")
+    if not 0 <= sweep.seed < 2**32:
+        raise InvalidInput(f"--seed {sweep.seed}: must be in 0..{2**32 - 1}")
     if sweep.draws < 1000:
         raise InvalidInput(
             f"--draws {sweep.draws}: must be at least 1000, or the verdicts test nothing"

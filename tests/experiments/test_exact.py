@@ -159,6 +159,8 @@ def test_help_names_the_model(capsys: pytest.CaptureFixture[str]) -> None:
         (["builtin:toy-b", "--alpha", "inf"], ("alpha inf", "finite")),
         (["builtin:toy-b", "--alpha", "nan"], ("alpha nan", "finite")),
         (["builtin:toy-b", "--alpha", "two"], ("two",)),
+        (["builtin:toy-b", "--alpha", "1e308"], ("alpha 1e+308", "at most")),
+        (["builtin:toy-d", "--max-new-tokens", "99999999999"], ("horizon 99999999999", "at most")),
         (["builtin:toy-z"], ("toy-z",)),
         (["nowhere.json"], ("nowhere.json",)),
         (["builtin:toy-b", "--prompt", "9"], ("--prompt", "9")),

@@ -22,6 +22,9 @@ from theory.exact.semiring import log_backward, max_backward, scaled
 # e^d (d - 1) + 1 = d^2 sum_{n >= 2} (n - 1) / n! d^(n - 2); ten terms leave nothing at |d| < 0.05.
 _KL_SERIES = [(n - 1) / math.factorial(n) for n in range(11, 1, -1)]
 
+# What a sum of logarithms along a sequence may be off by, allowed for in bounds that must hold.
+_ROUNDING_PER_TOKEN = 1e-14
+
 
 class Bounds(NamedTuple):
     """An interval that provably holds the value."""
@@ -148,13 +151,14 @@ def total_variation_bounds(p: Law, q: Law) -> Bounds:
     Returns:
         Lower and upper bound in [0, 1].
     """
+    rounding = _ROUNDING_PER_TOKEN * len(p.layers)
     half = renyi_divergence(p, q, 0.5)  # b = exp(-half / 2)
-    marginal = 0.5 * float(_marginal_gap(p, q).max())
-    upper = [math.sqrt(-math.expm1(-half))]
+    marginal = 0.5 * float(_marginal_gap(p, q).max()) - rounding
+    upper = [math.sqrt(-math.expm1(-(half + rounding)))]
     for kl in (kl_divergence(p, q), kl_divergence(q, p)):
         upper += [math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))]
-    lower = max(-math.expm1(-half / 2), marginal)
-    return Bounds(min(1.0, lower), max(lower, min(1.0, *upper)))
+    lower = min(1.0, max(0.0, -math.expm1(-max(0.0, half - rounding) / 2), marginal))
+    return Bounds(lower, max(lower, min(1.0, *upper)))
 
 
 def _marginal_gap(p: Law, q: Law) -> np.ndarray:

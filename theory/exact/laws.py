@@ -22,6 +22,9 @@ from theory.errors import InvalidInput
 from theory.exact.layers import Layer, Layers, continuation
 from theory.exact.semiring import PerDepth, by_layer, log_backward, log_sum_exp, scaled
 
+# Far beyond any use, and far from where alpha log p would overflow.
+MAX_ALPHA = 1e12
+
 
 class Law(NamedTuple):
     """A law over sequences, given by its next-token laws.
@@ -60,6 +63,8 @@ def check_alpha(alpha: float) -> None:
     """
     if not (math.isfinite(alpha) and alpha > 0):
         raise InvalidInput(f"alpha {alpha}: must be a finite number above 0")
+    if alpha > MAX_ALPHA:
+        raise InvalidInput(f"alpha {alpha}: at most {MAX_ALPHA:g}, beyond it the law is its mode")
 
 
 def check_same_layers(p: Law, q: Law) -> None:

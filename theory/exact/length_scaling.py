@@ -99,7 +99,7 @@ def crossover_length(
 ) -> int | None:
     """The length from which on `second` has the smaller variance although `first` had it before.
 
-    Scans doubling lengths for the last change of order, then bisects: exact if the order changes once between two of them.
+    Scans doubling lengths and the longest for the last change of order, then bisects: exact if the order changes once between two of them.
 
     Args:
         table: a model whose contexts do not run out before `longest`.
@@ -119,7 +119,7 @@ def crossover_length(
         layers = unroll(with_horizon(table, length))
         return _METHODS[first](layers, alpha)[1] - _METHODS[second](layers, alpha)[1]
 
-    lengths = [2**k for k in range(int(math.log2(longest)) + 1)]
+    lengths = sorted({*(2**k for k in range(int(math.log2(longest)) + 1)), longest})
     behind = [length for length in lengths if lead(length) < -_TIE]
     if not behind or lead(lengths[-1]) <= _TIE:
         return None

@@ -84,13 +84,14 @@ def _log_prefix_masses(layers: Layers, alpha: float) -> tuple[list[np.ndarray], 
     for depth, layer in enumerate(layers[:-1]):
         joint = alive[-1][:, None] + scaled(alpha, layer.log_probs)
         stops = layer.successor < 0
-        peak = joint.max()
-        mass = np.where(stops, 0.0, np.exp(joint - peak))
-        # A context more than 700 nats below the peak of its depth is treated as empty.
-        size = layers[depth + 1].contexts.size
-        sums = np.bincount(layer.successor[~stops], mass[~stops], minlength=size)
+        # Log-sum-exp by context: one far below the peak of its depth may yet dominate through its look-ahead.
+        target, values = layer.successor[~stops], joint[~stops]
+        peaks = np.full(layers[depth + 1].contexts.size, -np.inf)
+        np.maximum.at(peaks, target, values)
+        shift = np.where(np.isneginf(peaks), 0.0, peaks)
+        sums = np.bincount(target, np.exp(values - shift[target]), minlength=peaks.size)
         with np.errstate(divide="ignore"):
-            alive.append(peak + np.log(sums))
+            alive.append(shift + np.log(sums))
         gone = log_total(np.where(stops, joint, -np.inf))
         ended.append(float(np.logaddexp(ended[-1], gone)))
     return alive, ended

@@ -211,3 +211,10 @@ def test_an_eos_of_probability_zero_is_none() -> None:
     graph = context_graph(table)
     assert not graph.can_end
     assert power_growth(graph, 2.0) == pytest.approx(power_growth(context_graph(STICKY), 2.0))
+
+
+def test_a_crossover_between_two_powers_of_two_is_found() -> None:
+    pair = ("importance_temperature", "smc")
+    assert crossover_length(STICKY, 2.0, *pair, 300) == 262
+    assert crossover_length(STICKY, 2.0, *pair, 262) == 262
+    assert crossover_length(STICKY, 2.0, *pair, 261) is None

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.tabular.sharp_path import sharp_against_blurred_table
 from tests.theory.exact.tables import Recipe, recipes
 from theory.exact import (
     base_law,
@@ -76,3 +77,24 @@ def test_reference_values(reference_cases: list[dict[str, Any]]) -> None:
                 assert value == pytest.approx(truth[name], rel=1e-9, abs=1e-12), (number, name)
                 checked += 1
     assert checked >= 4 * len(reference_cases)
+
+
+def test_a_context_far_below_the_peak_may_dominate_in_the_end() -> None:
+    """One sharp path against many blurred ones at alpha 100: by hand, since there are only two kinds of prefix."""
+    s, vocab_size, horizon, alpha = 1e-4, 10, 30, 100.0
+    layers = unroll(sharp_against_blurred_table(s, vocab_size, horizon))
+    log_sharp, log_first = alpha * math.log(s), alpha * math.log(1 - s)
+    spread = (1 - alpha) * math.log(vocab_size)  # of one more blurred token
+    log_Z = np.logaddexp(log_sharp, log_first + (horizon - 1) * spread)
+    terms: list[float] = []
+    for t in range(1, horizon):
+        log_blurred = log_first + (t - 1) * spread
+        log_mass = np.logaddexp(log_sharp, log_blurred)
+        square = np.logaddexp(log_sharp, log_blurred + 2 * (horizon - t) * spread)
+        terms.append(square + log_mass - 2 * log_Z)
+    with np.errstate(over="ignore"):
+        truth = np.expm1(np.array([*terms, 0.0]))
+    found = adapted_variance_terms(layers, alpha)
+    assert (found >= -1e-9).all()
+    np.testing.assert_allclose(found, truth, rtol=1e-9, atol=1e-9)
+    assert (every_step_variance_terms(layers, alpha, alpha) >= -1e-9).all()
