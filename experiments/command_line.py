@@ -7,6 +7,7 @@ on stderr and exit status 2. Anything else that goes wrong is a defect of ours a
 
 import contextlib
 import difflib
+import errno
 import io
 import itertools
 import os
@@ -33,6 +34,7 @@ ArgumentsT = TypeVar("ArgumentsT")
 
 INTERRUPTED = 130  # 128 + the signal's number, as shells report it
 READER_GONE = 141
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _comma_list(convert: Callable[[str], Any], metavar: str) -> PrimitiveConstructorSpec[Any]:
@@ -146,7 +148,7 @@ def guard(name: str, action: Callable[[], int]) -> int:
         action: the command.
 
     Returns:
-        The exit status: the command's own, 2 for `InvalidInput`, 130 when interrupted, 141 when the reader of stdout has gone
+        The exit status: the command's own, 2 for `InvalidInput` and a full disk, 130 when interrupted, 141 when the reader of stdout has gone
         (quietly).
     """
     try:
@@ -162,10 +164,15 @@ def guard(name: str, action: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         say(f"{name}: interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (*_NO_ROOM, errno.EPIPE):
+            raise
         # Python flushes stdout once more at exit and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
+        if error.errno == errno.EPIPE:
+            return READER_GONE
+        say(f"{name}: nothing more can be written ({error.strerror}), make room or write elsewhere")
+        return 2
 
 
 def parse(

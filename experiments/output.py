@@ -28,19 +28,22 @@ def check_writable(destination: str | Path) -> None:
     if destination == STDOUT:
         return
     path = _resolve(destination)
+    if _is_special(path):  # to open a pipe as a trial would end it for its reader
+        if not os.access(path, os.W_OK):
+            raise InvalidInput(f"output '{destination}': cannot be written, give another place")
+        return
     if os.path.isdir(path):
         raise InvalidInput(f"output '{destination}': is a folder, give the name of a file")
     if not os.path.isdir(path.parent):
         raise InvalidInput(f"output '{destination}': its folder does not exist, create it first")
-    target = path if _is_special(path) else _partial(path)
+    target = _partial(path)
     try:
         target.open("ab").close()
     except OSError as error:
         raise InvalidInput(
             f"output '{destination}': cannot be written ({error.strerror}), give another place"
         ) from error
-    if target != path:
-        target.unlink()
+    target.unlink()
 
 
 def make_folder(folder: Path) -> Path:
@@ -102,6 +105,8 @@ def open_output(destination: str | Path) -> Generator[BinaryIO, None, None]:
 
 
 def _resolve(destination: str | Path) -> Path:
+    if _is_special(Path(destination)):
+        return Path(destination)  # /dev/fd/63 has no other name
     return Path(os.path.realpath(destination))  # a link stays a link, its target is replaced
 
 
@@ -110,4 +115,5 @@ def _partial(path: Path) -> Path:
 
 
 def _is_special(path: Path) -> bool:
-    return os.path.exists(path) and not os.path.isfile(path)  # false for a name that is too long
+    # All three are false for a name that is too long.
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)

@@ -1,10 +1,13 @@
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.output import check_writable, make_folder, open_output
+from tests.conftest import ROOT
 from theory.errors import InvalidInput
 
 
@@ -67,3 +70,36 @@ def test_a_folder_is_made_with_its_parents_or_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match="cannot be made"):
         make_folder(tmp_path / "file" / "c")
+
+
+def test_a_named_pipe_is_written_to_and_not_ended_by_the_check(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        check_writable(pipe)
+        with open_output(pipe) as stream:
+            stream.write(b"whole")
+        assert reader.communicate()[0] == b"whole"
+    assert pipe.is_fifo()
+
+
+def test_a_file_descriptor_has_no_other_name() -> None:
+    read_end, write_end = os.pipe()
+    check_writable(f"/dev/fd/{write_end}")
+    with open_output(f"/dev/fd/{write_end}") as stream:
+        stream.write(b"whole")
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as reader:
+        assert reader.read() == b"whole"
+
+
+@pytest.mark.parametrize("argv", [["--json", "/dev/full"], ["--json", "-"], []])
+def test_a_full_device_is_one_line(argv: list[str]) -> None:
+    command = [sys.executable, "-m", "experiments.exact", "builtin:toy-b", *argv]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "No space left" in done.stderr
