@@ -22,6 +22,8 @@ class Role(enum.IntEnum):
     SELECT = 4
     PROMPT = 5
     SWAP = 6
+    LOOKAHEAD = 7
+    COUPLING = 8
 
 
 def role_key(key: Key[Array, ""], role: Role) -> Key[Array, ""]:

@@ -5,7 +5,7 @@ that lives inside compiled code. A long run generates more than 2^31 tokens, so 
 2^64; one increment may be as large as its own integer type holds. Wall time is no part of it: a compiled program cannot read the
 clock, and equal arguments must give equal records.
 
-    ledger = merge(ledger, spent(generated_tokens=num_active, model_calls=1))
+    ledger = charge(ledger, generated_tokens=num_active, model_calls=1)
     totals(ledger)["generated_tokens"]
 """
 
@@ -105,6 +105,20 @@ def spent(
         snapshots=_words(snapshots),
         restores=_words(restores),
     )
+
+
+def charge(ledger: Ledger, **counts: Count) -> Ledger:
+    """A record with more on some of its counters; those that are not named are not touched.
+
+    Args:
+        ledger: without leading axes.
+        counts: by the names of `Ledger`; not negative.
+
+    Returns:
+        The record after it.
+    """
+    grown = {name: _add(getattr(ledger, name), _words(count)) for name, count in counts.items()}
+    return ledger._replace(**grown)
 
 
 def merge(a: Ledger, b: Ledger) -> Ledger:

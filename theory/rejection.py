@@ -21,6 +21,7 @@ from theory.exact.laws import check_alpha
 from theory.generation import Generation, generate, select, start
 from theory.importance import trajectory_log_weights
 from theory.keys import Role, fold_rows, role_key, row_keys
+from theory.ledger import charge
 from theory.protocols import SequenceModel
 
 # Log weights are float32 sums: by this share of |alpha log p(y)| + 1 they may exceed a bound that holds.
@@ -31,7 +32,7 @@ class RejectionState(NamedTuple):
     """B rows, each with its draw once it has one.
 
     Attributes:
-        generation: the accepted proposals; rows not yet accepted have length 0. Counts of work are those of all rounds.
+        generation: the accepted proposals; rows not yet accepted have length 0. Its record is that of all rounds.
         accepted: [B].
         num_proposals: [B] proposals that each row has made.
         num_above_bound: [B] proposals whose weight lay above the bound; anything but 0 says that it is none.
@@ -130,7 +131,8 @@ def rejection_sample(
         waits = ~state.accepted
         limits = jnp.where(waits, model.horizon, 0)
         round_keys = fold_rows(token_keys, state.num_rounds)
-        proposal = generate(round_keys, model, rules, alpha, fresh, limits)
+        again = fresh._replace(ledger=state.generation.ledger)
+        proposal = generate(round_keys, model, rules, alpha, again, limits)
         log_ratio = trajectory_log_weights(proposal.trajectories, alpha) - log_bound
         # -log of a uniform from 64 bits: 23 would accept one in 8 million whatever the weight.
         exponential = jnp.exp(-gumbels(fold_rows(accept_keys, state.num_rounds), 1)[:, 0])
@@ -138,11 +140,14 @@ def rejection_sample(
         size = jnp.abs(alpha * proposal.trajectories.log_p.sum(axis=1))
         above = waits & (log_ratio > _ROUNDING * (1 + size))
         held = select(model, accepted, proposal, state.generation)
+        num_proposed = waits.sum(dtype=jnp.int32)
+        ledger = charge(
+            proposal.ledger,
+            rollouts_commit=num_proposed,
+            rollouts_dropped=num_proposed - accepted.sum(dtype=jnp.int32),
+        )
         return RejectionState(
-            held._replace(
-                num_steps=state.generation.num_steps + proposal.num_steps,
-                num_tokens=state.generation.num_tokens + proposal.num_tokens,
-            ),
+            held._replace(ledger=ledger),
             state.accepted | accepted,
             state.num_proposals + waits.astype(jnp.int32),
             state.num_above_bound + above.astype(jnp.int32),

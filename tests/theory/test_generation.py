@@ -16,6 +16,7 @@ from theory.decoding.top_k import top_k
 from theory.exact import Law, base_law, enumerate_sequences, power_law, temperature_law, unroll
 from theory.generation import Generation, cut, generate, select, start, take
 from theory.keys import Role, role_key, row_keys
+from theory.ledger import totals
 
 TABLE = toy_e()
 MODEL = ContextModel.from_table(TABLE)
@@ -26,6 +27,10 @@ HALF: tuple[TokenRule, ...] = (temperature(0.5),)
 
 def keys(seed: int, num: int, first: int = 0) -> jax.Array:
     return row_keys(role_key(jax.random.key(seed), Role.TOKEN), jnp.arange(first, first + num))
+
+
+def tokens_of(done: Generation) -> int:
+    return totals(done.ledger)["generated_tokens"]
 
 
 def begin(num: int) -> Generation:
@@ -101,13 +106,13 @@ def test_rows_depend_neither_on_the_batch_nor_on_blocks() -> None:
         blocks = generate(keys(5, 64), MODEL, HALF, ALPHA, blocks, jnp.full(64, limit))
     for a, b in zip(whole.trajectories, blocks.trajectories, strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
-    assert int(blocks.num_tokens) == int(whole.num_tokens) == int(whole.trajectories.lengths.sum())
+    assert tokens_of(blocks) == tokens_of(whole) == int(whole.trajectories.lengths.sum())
 
 
 def test_the_loop_stops_when_every_row_has() -> None:
     done = run(keys(6, 4), (), 4)
-    assert int(done.num_steps) == int(done.trajectories.lengths.max())
-    assert int(run(keys(6, 4), (), 0).num_steps) == 0
+    assert totals(done.ledger)["model_calls"] == 1 + int(done.trajectories.lengths.max())
+    assert totals(run(keys(6, 4), (), 0).ledger)["model_calls"] == 1
 
 
 def test_cut_then_generate_is_a_suffix_of_its_own() -> None:
@@ -120,7 +125,7 @@ def test_cut_then_generate_is_a_suffix_of_its_own() -> None:
     prefix = jnp.arange(4)[None] < kept[:, None]
     same = jnp.where(prefix, again.trajectories.tokens == done.trajectories.tokens, True)
     assert bool(same.all())
-    assert int(again.num_tokens) > int(done.num_tokens)
+    assert tokens_of(again) > tokens_of(done)
     # Conditional on the kept prefix the suffix is fresh: the first regenerated token after an empty prefix is a base draw.
     first = np.asarray(again.trajectories.tokens[:, 0])[np.asarray(kept) == 0]
     assert_counts(np.bincount(first, minlength=3), np.exp(LAYERS[0].log_probs[0]))

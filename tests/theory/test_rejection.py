@@ -20,6 +20,7 @@ from theory.exact import (
     temperature_law,
     unroll,
 )
+from theory.ledger import totals
 from theory.rejection import (
     RejectionState,
     check_complete,
@@ -81,7 +82,9 @@ def test_draws_are_exact_and_as_many_proposals_are_needed_as_said(
     expected = math.exp(-log_acceptance_rate(POWER.log_Z, log_bound))
     assert_mean(np.asarray(state.num_proposals), expected, smallest_bias=0.1 * expected)
     assert int(state.num_proposals.max()) == int(state.num_rounds)
-    assert int(state.generation.num_tokens) > int(state.generation.trajectories.lengths.sum())
+    assert totals(state.generation.ledger)["generated_tokens"] > int(
+        state.generation.trajectories.lengths.sum()
+    )
 
 
 def test_too_small_a_bound_is_seen_both_ways() -> None:

@@ -80,7 +80,9 @@ def sample_tokens(
     law = token_law(rules, log_probs, counts)
     tokens = draw_tokens(keys, law)
     log_p = jnp.where(law.failed, -jnp.inf, _at(log_probs, tokens))
-    return TokenDraw(tokens, _at(law.log_probs, tokens), log_p, law.failed)
+    # Without rules q is p to the last bit, so that weights at alpha = 1 are exactly 1.
+    log_q = _at(law.log_probs, tokens) if rules else log_p
+    return TokenDraw(tokens, log_q, log_p, law.failed)
 
 
 def log_normaliser(log_probs: Float[Array, "B V"], alpha: Parameter) -> Float[Array, " B"]:

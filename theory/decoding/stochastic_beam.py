@@ -22,6 +22,7 @@ from theory.decoding.pipeline import reads_counts, token_law
 from theory.decoding.rule import TokenRule
 from theory.errors import InvalidInput
 from theory.keys import fold_rows
+from theory.ledger import Ledger, spent
 from theory.protocols import SequenceModel
 
 
@@ -38,6 +39,7 @@ class DistinctDraws(NamedTuple):
         drawn: [B, N] false where q has fewer than N sequences; such places have length 0 and log probabilities -inf.
         kappa: [B] the largest score that was not drawn; -inf where all sequences were.
         failed: [B] a prefix of this prompt had no law, and the mass behind it is missing.
+        ledger: what was spent on all prompts.
     """
 
     tokens: Int32[Array, "B N T"]
@@ -49,6 +51,7 @@ class DistinctDraws(NamedTuple):
     drawn: Bool[Array, "B N"]
     kappa: Float[Array, " B"]
     failed: Bool[Array, " B"]
+    ledger: Ledger
 
 
 class _Beams(NamedTuple):
@@ -64,6 +67,7 @@ class _Beams(NamedTuple):
     scores: Float[Array, "B N"]
     alive: Bool[Array, "B N"]
     failed: Bool[Array, " B"]
+    num_tokens: Int32[Array, ""]
 
 
 def gumbels_given_max(
@@ -143,6 +147,14 @@ def stochastic_beam(
         drawn=drawn,
         kappa=beams.scores[:, -1],
         failed=beams.failed,
+        ledger=spent(
+            rollouts_commit=drawn.sum(dtype=jnp.int32),
+            generated_tokens=beams.num_tokens,
+            prefill_tokens=prompt_lengths.sum(dtype=jnp.int32),
+            model_calls=beams.step + 1,
+            row_steps_executed=beams.step * beams.scores.size,
+            row_steps_useful=beams.num_tokens,
+        ),
     )
 
 
@@ -173,6 +185,7 @@ def _start(
         scores=jnp.where(first, root, -jnp.inf),
         alive=first,
         failed=jnp.zeros(num_prompts, bool),
+        num_tokens=jnp.zeros((), jnp.int32),
     )
 
 
@@ -235,4 +248,5 @@ def _advance(
         scores=scores,
         alive=alive,
         failed=failed,
+        num_tokens=beams.num_tokens + grown.sum(dtype=jnp.int32),
     )

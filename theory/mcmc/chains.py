@@ -16,10 +16,11 @@ from theory.errors import InvalidInput
 from theory.exact.laws import check_alpha
 from theory.generation import Generation, Trajectories, generate, start
 from theory.keys import Role, fold_rows, role_key, row_keys
+from theory.ledger import charge
 from theory.mcmc import density
 from theory.mcmc.cuts import CutLaw
 from theory.mcmc.density import Records
-from theory.mcmc.scoring import score_sequences
+from theory.mcmc.scoring import charge_scoring, score_sequences
 from theory.protocols import LogReward, SequenceModel
 
 
@@ -142,7 +143,9 @@ def empty_chains(model: SequenceModel, prompts: Prompts) -> Chains:
     Returns:
         The chains at iteration 0.
     """
-    generation = start(model, prompts.tokens, prompts.lengths)
+    read = start(model, prompts.tokens, prompts.lengths)
+    ledger = charge(read.ledger, rollouts_commit=prompts.rows.shape[0])
+    generation = read._replace(ledger=ledger)
     zeros = jnp.zeros_like(generation.trajectories.log_p)
     return Chains(generation, zeros, zeros[:, 0], prompts.rows, jnp.zeros((), jnp.int32))
 
@@ -225,7 +228,10 @@ def start_chains_at(
         tokens, lengths, jnp.asarray(is_eos.any(axis=1)), log_p, log_q, log_z
     )
     generation = chains.generation._replace(
-        model_state=scored.model_state, log_probs=scored.log_probs, trajectories=trajectories
+        model_state=scored.model_state,
+        log_probs=scored.log_probs,
+        trajectories=trajectories,
+        ledger=charge_scoring(chains.generation.ledger, tokens, lengths),
     )
     chains = observe(model, chains._replace(iteration=chains.iteration + 1), generation, design)
     check_starts(chains, design)
@@ -245,10 +251,14 @@ def observe(model: SequenceModel, chains: Chains, generation: Generation, design
         The chains at the same iteration.
     """
     tokens, lengths = generation.trajectories.tokens, generation.trajectories.lengths
-    entropies = jnp.zeros_like(chains.entropies)
+    entropies, ledger = jnp.zeros_like(chains.entropies), generation.ledger
     if design.cut_law.reads_entropies:
         entropies = score_sequences(model, generation, tokens, lengths, 1.0).scores.entropies
+        ledger = charge_scoring(ledger, tokens, lengths)
     log_rewards = design.log_reward(tokens, lengths)
+    if design.log_reward is not no_reward:
+        ledger = charge(ledger, utility_calls=lengths.shape[0])
+    generation = generation._replace(ledger=ledger)
     return chains._replace(generation=generation, entropies=entropies, log_rewards=log_rewards)
 
 

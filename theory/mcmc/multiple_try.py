@@ -25,7 +25,7 @@ from theory.mcmc.chains import (
 )
 from theory.mcmc.cuts import CutLaw, log_cut_probs
 from theory.mcmc.draws import draw_index, log_uniforms
-from theory.mcmc.suffix import MoveInfo, choose, differs, num_scored
+from theory.mcmc.suffix import MoveInfo, branched, choose, differs, num_scored
 from theory.protocols import Kernel, SequenceModel
 
 
@@ -111,4 +111,4 @@ def _candidates(
     wide = chains._replace(
         entropies=chains.entropies[repeated], log_rewards=chains.log_rewards[repeated]
     )
-    return observe(model, wide, drawn, design)
+    return observe(model, wide, branched(drawn), design)

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Float32, Int, PyTree
 
 from theory.decoding.sample import log_normaliser
 from theory.generation import Generation, cut
+from theory.ledger import Ledger, charge
 from theory.protocols import SequenceModel
 
 
@@ -55,7 +56,7 @@ def score_sequences(
         alpha: exponent of log z.
 
     Returns:
-        The scores. The generation's own rows and its counts of work are left as they are.
+        The scores. The generation's own rows are left as they are; `charge_scoring` says what this spends.
     """
 
     def reduce(log_probs: Float[Array, "*batch V"], token: Int[Array, "*batch"]) -> Scores:
@@ -67,6 +68,27 @@ def score_sequences(
     at_prompt = cut(model, generation, jnp.zeros_like(lengths)).model_state
     model_state, scores, log_probs = model.extend(at_prompt, tokens, lengths, reduce)
     return Scored(scores, model_state, log_probs)
+
+
+def charge_scoring(ledger: Ledger, tokens: Int[Array, "B T"], lengths: Int[Array, " B"]) -> Ledger:
+    """What reading whole sequences spends.
+
+    Args:
+        ledger: before it.
+        tokens: [B, T] right-padded.
+        lengths: [B] eos included.
+
+    Returns:
+        The record after it.
+    """
+    num_tokens = lengths.sum(dtype=jnp.int32)
+    return charge(
+        ledger,
+        prefill_tokens=num_tokens,
+        model_calls=1,
+        row_steps_executed=tokens.size,
+        row_steps_useful=num_tokens,
+    )
 
 
 def shannon_entropy(log_probs: Float[Array, "B V"]) -> Float[Array, " B"]:

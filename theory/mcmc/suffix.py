@@ -12,8 +12,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int, Int32, Key
 
-from theory.generation import Trajectories, cut, generate, select
+from theory.generation import Generation, Trajectories, cut, generate, select
 from theory.keys import Role
+from theory.ledger import charge
 from theory.mcmc import density
 from theory.mcmc.chains import (
     Chains,
@@ -113,7 +114,7 @@ def suffix_move(
     kept = cut(model, chains.generation, cuts)
     keys = keys_of(key, Role.TOKEN, chains)
     drawn = generate(keys, model, proposal_rules(design), design.proposal_alpha, kept, limits)
-    proposal = observe(model, chains, drawn, design)
+    proposal = observe(model, chains, branched(drawn), design)
     log_ratio = jnp.asarray(
         density.log_ratio(design.alpha, design.cut_law, before, records_of(proposal), cuts)
     )
@@ -129,6 +130,20 @@ def suffix_move(
     return choose(model, accepted, proposal, chains), info
 
 
+def branched(drawn: Generation) -> Generation:
+    """Enter the proposals of a move in the record: each branches off a sequence, and for each that is kept another is dropped.
+
+    Args:
+        drawn: the proposals.
+
+    Returns:
+        The same rows.
+    """
+    num_rows = drawn.trajectories.lengths.shape[0]
+    ledger = charge(drawn.ledger, rollouts_branch=num_rows, rollouts_dropped=num_rows)
+    return drawn._replace(ledger=ledger)
+
+
 def choose(
     model: SequenceModel, accepted: Bool[Array, " B"], proposal: Chains, current: Chains
 ) -> Chains:
@@ -137,7 +152,7 @@ def choose(
     Args:
         model: of the tokens.
         accepted: [B].
-        proposal: new sequences, with the counts of work so far.
+        proposal: new sequences, with what was spent so far.
         current: the sequences before.
 
     Returns:

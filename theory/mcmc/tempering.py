@@ -25,7 +25,7 @@ from theory.mcmc.chains import (
 )
 from theory.mcmc.cuts import CutLaw
 from theory.mcmc.draws import log_uniforms
-from theory.mcmc.scoring import score_sequences
+from theory.mcmc.scoring import charge_scoring, score_sequences
 from theory.mcmc.suffix import MoveInfo, choose, suffix_move
 from theory.protocols import Kernel, SequenceModel
 
@@ -115,11 +115,9 @@ def _sweep(
 def _receive(
     model: SequenceModel, accepted: Bool[Array, " B"], other: Chains, own: Chains
 ) -> Chains:
-    """A rung with the sequences of another where the exchange was accepted; ids, iteration and counts of work stay."""
+    """A rung with the sequences of another where the exchange was accepted; ids, iteration and what was spent stay."""
     received = choose(model, accepted, other, own)
-    generation = received.generation._replace(
-        num_steps=own.generation.num_steps, num_tokens=own.generation.num_tokens
-    )
+    generation = received.generation._replace(ledger=own.generation.ledger)
     return received._replace(generation=generation, iteration=own.iteration)
 
 
@@ -129,5 +127,6 @@ def _at_own_exponent(model: SequenceModel, chains: Chains, design: Design) -> Ch
     alpha = design.proposal_alpha
     scores = score_sequences(model, chains.generation, now.tokens, now.lengths, alpha).scores
     log_q = alpha * scores.log_p - scores.log_z
+    ledger = charge_scoring(chains.generation.ledger, now.tokens, now.lengths)
     now = now._replace(log_p=scores.log_p, log_q=log_q, log_z=scores.log_z)
-    return chains._replace(generation=chains.generation._replace(trajectories=now))
+    return chains._replace(generation=chains.generation._replace(trajectories=now, ledger=ledger))

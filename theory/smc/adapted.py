@@ -11,6 +11,7 @@ from jaxtyping import Array, Float32, Int32, Key
 from theory.decoding.sample import log_normaliser
 from theory.decoding.temperature import Temperature
 from theory.generation import Generation
+from theory.ledger import Ledger
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.population import Population
 from theory.smc.schedule import every
@@ -44,10 +45,13 @@ def adapted_smc(
     """
     rules = (Temperature(1.0 / jnp.asarray(alpha, jnp.float32)),)
 
-    def log_next_weight(generation: Generation, stage: Int32[Array, ""]) -> Float32[Array, " B"]:
+    def log_next_weight(
+        keys: Key[Array, " B"], generation: Generation, stage: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " B"], Ledger]:
         rows = generation.trajectories
         goes_on = ~rows.ended & (rows.lengths < model.horizon)
-        return jnp.where(goes_on, log_normaliser(generation.log_probs, alpha), 0.0)
+        log_z = log_normaliser(generation.log_probs, alpha)
+        return jnp.where(goes_on, log_z, 0.0), generation.ledger
 
     return run_steps(
         key,

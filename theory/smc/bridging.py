@@ -18,6 +18,7 @@ from theory.decoding.temperature import Temperature
 from theory.errors import InvalidInput
 from theory.exact.laws import check_alpha
 from theory.generation import Generation, generate
+from theory.ledger import Ledger
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.population import Population
 from theory.smc.schedule import check_schedule
@@ -65,10 +66,13 @@ def bridged_smc(
         rules = (Temperature(1.0 / exponents[stage]),)
         return generate(keys, model, rules, alpha, generation, limits)
 
-    def log_score(generation: Generation, stage: Int32[Array, ""]) -> Float32[Array, " B"]:
+    def log_score(
+        keys: Key[Array, " B"], generation: Generation, stage: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " B"], Ledger]:
         log_p = jnp.sum(generation.trajectories.log_p, axis=1)
         # A dead row (log p = -inf) stays dead, whichever way the exponent moves.
-        return jnp.where(jnp.isneginf(log_p), -jnp.inf, (exponents[stage] - alpha) * log_p)
+        step_back = jnp.where(jnp.isneginf(log_p), -jnp.inf, (exponents[stage] - alpha) * log_p)
+        return step_back, generation.ledger
 
     return run_steps(
         key,

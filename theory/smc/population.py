@@ -10,6 +10,7 @@ from theory.decoding.noise import gumbels
 from theory.errors import InvalidInput
 from theory.generation import Generation, start, take
 from theory.keys import Role, role_key, row_keys
+from theory.ledger import charge
 from theory.log_weights import all_dead, log_mean_weight
 from theory.protocols import SequenceModel
 
@@ -56,22 +57,23 @@ def start_populations(
     read = start(model, prompts, prompt_lengths)
     rows = jnp.repeat(jnp.arange(num_populations), num_particles)
     log_weights = jnp.zeros((num_populations, num_particles), jnp.float32)
-    return Population(ids, take(model, read, rows), log_weights)
+    ledger = charge(read.ledger, rollouts_commit=num_populations * num_particles)
+    return Population(ids, take(model, read._replace(ledger=ledger), rows), log_weights)
 
 
 def particle_keys(key: Key[Array, ""], population: Population) -> Key[Array, " B"]:
-    """Keys of the particles' tokens, by the population's id and the particle's slot.
+    """Keys of the particles, by the population's id and the particle's slot.
 
     By slot and not by ancestor: children of one particle go different ways.
 
     Args:
-        key: of the run.
+        key: of one role.
         population: M populations of N particles.
 
     Returns:
         [M N] keys.
     """
-    keys = row_keys(role_key(key, Role.TOKEN), population.ids)
+    keys = row_keys(key, population.ids)
     fold = jax.vmap(jax.vmap(jax.random.fold_in, in_axes=(None, 0)), in_axes=(0, None))
     return fold(keys, jnp.arange(population.log_weights.shape[1])).reshape(-1)
 

@@ -25,8 +25,10 @@ from theory.decoding.rule import TokenRule
 from theory.generation import Generation, generate, take
 from theory.importance import token_log_weights
 from theory.keys import Role, fold_rows, role_key, row_keys
+from theory.ledger import Ledger, charge
 from theory.log_weights import clean, ess, log_mean_weight
 from theory.protocols import Resampler, SequenceModel
+from theory.resampling.ancestors import num_offspring
 from theory.smc.population import Population, particle_keys
 from theory.smc.schedule import check_schedule
 
@@ -48,8 +50,10 @@ class StepInfo(NamedTuple):
 # (keys of the rows, rows, most tokens of each row, stage) -> rows with as many tokens as they may have.
 Propose = Callable[[Key[Array, " B"], Generation, Int32[Array, " B"], Int32[Array, ""]], Generation]
 
-# (rows, stage) -> log score of each row; 0 for rows that are over.
-LogScore = Callable[[Generation, Int32[Array, ""]], Float32[Array, " B"]]
+# (keys of the rows, rows, stage) -> log score of each row, 0 for rows that are over, and the record of what that spent.
+LogScore = Callable[
+    [Key[Array, " B"], Generation, Int32[Array, ""]], tuple[Float32[Array, " B"], Ledger]
+]
 
 
 def propose_by(
@@ -77,17 +81,20 @@ def propose_by(
     return propose
 
 
-def no_score(generation: Generation, stage: Int32[Array, ""]) -> Float32[Array, " B"]:
+def no_score(
+    keys: Key[Array, " B"], generation: Generation, stage: Int32[Array, ""]
+) -> tuple[Float32[Array, " B"], Ledger]:
     """The resampler sees the weights as they are.
 
     Args:
+        keys: not read.
         generation: the rows.
         stage: not read.
 
     Returns:
-        [B] zeros.
+        [B] zeros, and the record as it was.
     """
-    return jnp.zeros(generation.trajectories.lengths.shape, jnp.float32)
+    return jnp.zeros(generation.trajectories.lengths.shape, jnp.float32), generation.ledger
 
 
 def weigh(
@@ -141,6 +148,11 @@ def resample(
     offsets = num_particles * jnp.arange(num_populations, dtype=jnp.int32)
     rows = (ancestors + offsets[:, None]).reshape(-1)
     children = take(model, population.generation, rows)
+    num_copies = jnp.sum(
+        jnp.maximum(num_offspring(ancestors, num_particles) - 1, 0), dtype=jnp.int32
+    )
+    ledger = charge(children.ledger, rollouts_branch=num_copies, rollouts_dropped=num_copies)
+    children = children._replace(ledger=ledger)
     population = population._replace(generation=children, log_weights=log_weights)
     return population, StepInfo(ancestors, ess(seen), log_mean_weight(seen))
 
@@ -182,7 +194,7 @@ def run_steps(
         resampler: called after each stage but the last.
         resample_after: numbers of generated tokens at which stages end.
         propose: extends the rows.
-        log_score: how the resampler sees them.
+        log_score: how the resampler sees them; may draw random numbers, which the weights forget again.
 
     Returns:
         The weighted population for p^alpha, and what each of the K resamplings saw and did and what is seen at the end.
@@ -192,7 +204,8 @@ def run_steps(
     """
     check_schedule(resample_after, model.horizon)
     shape = population.log_weights.shape
-    token_keys = particle_keys(key, population)
+    token_keys = particle_keys(role_key(key, Role.TOKEN), population)
+    score_keys = particle_keys(role_key(key, Role.LOOKAHEAD), population)
     resample_keys = row_keys(role_key(key, Role.RESAMPLE), population.ids)
 
     def extend(now: Population, limit: Int32[Array, ""], stage: Int32[Array, ""]) -> Population:
@@ -204,8 +217,10 @@ def run_steps(
         grown = extend(now, limit, stage)
 
         def go_on() -> tuple[Population, StepInfo]:
-            score = log_score(grown.generation, stage).reshape(shape)
-            return resample(fold_rows(resample_keys, stage), model, resampler, grown, score)
+            score, ledger = log_score(fold_rows(score_keys, stage), grown.generation, stage)
+            scored = grown._replace(generation=grown.generation._replace(ledger=ledger))
+            keys = fold_rows(resample_keys, stage)
+            return resample(keys, model, resampler, scored, score.reshape(shape))
 
         # One body for all stages: a model is compiled once, not once more for the last.
         return jax.lax.cond(stage < num_steps, go_on, lambda: (grown, final_info(grown)))

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int, Int32, Key
+from jaxtyping import Array, Bool, Float32, Int, Int32, Key
 
 from theory.decoding.rule import TokenRule
 from theory.generation import Generation, Trajectories, generate
+from theory.ledger import Ledger, charge
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.population import Population
 from theory.smc.step import (
@@ -94,15 +95,17 @@ def twisted_smc(
         limits: Int32[Array, " B"],
         stage: Int32[Array, ""],
     ) -> Generation:
-        def goes_on(now: Generation) -> Array:
-            return (~now.trajectories.ended & (now.trajectories.lengths < limits)).any()
+        def goes_on(now: Generation) -> Bool[Array, " B"]:
+            return ~now.trajectories.ended & (now.trajectories.lengths < limits)
 
         def one_token(now: Generation) -> Generation:
             rule = TwistRule(alpha, children_log_twist(log_twist, model, now.trajectories))
             next_limits = jnp.minimum(now.trajectories.lengths + 1, limits)
-            return generate(keys, model, (rule,), alpha, now, next_limits)
+            num_asked = model.vocab_size * goes_on(now).sum(dtype=jnp.int32)
+            asked = now._replace(ledger=charge(now.ledger, utility_calls=num_asked))
+            return generate(keys, model, (rule,), alpha, asked, next_limits)
 
-        return jax.lax.while_loop(goes_on, one_token, generation)
+        return jax.lax.while_loop(lambda now: goes_on(now).any(), one_token, generation)
 
     return run_steps(
         key,
@@ -167,10 +170,13 @@ def twist_score(log_twist: LogTwist, model: SequenceModel) -> LogScore:
         What `run_steps` asks.
     """
 
-    def score(generation: Generation, stage: Int32[Array, ""]) -> Float32[Array, " B"]:
+    def score(
+        keys: Key[Array, " B"], generation: Generation, stage: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " B"], Ledger]:
         rows = generation.trajectories
         goes_on = ~rows.ended & (rows.lengths < model.horizon)
-        return jnp.where(goes_on, log_twist(rows.tokens, rows.lengths), 0.0)
+        ledger = charge(generation.ledger, utility_calls=goes_on.sum(dtype=jnp.int32))
+        return jnp.where(goes_on, log_twist(rows.tokens, rows.lengths), 0.0), ledger
 
     return score
 

@@ -30,6 +30,7 @@ from theory.exact.transition import (
     suffix_transition,
 )
 from theory.generation import take
+from theory.ledger import totals
 from theory.mcmc import (
     Chains,
     block_cut,
@@ -162,9 +163,11 @@ def test_chains_use_different_noise(suffix: Certified) -> None:
 def test_work_is_counted(suffix: Certified) -> None:
     chains, _ = chains_at(MODEL, suffix.space, suffix.design, NUM, seed=4)
     after, info = suffix.step(jax.random.key(4), MODEL, chains)
-    grown = int(after.generation.num_tokens) - int(chains.generation.num_tokens)
+    before, now = totals(chains.generation.ledger), totals(after.generation.ledger)
+    grown = now["generated_tokens"] - before["generated_tokens"]
     assert grown == int(info.num_tokens.sum())
-    assert 1 <= int(after.generation.num_steps) <= TABLE.horizon
+    assert now["rollouts_branch"] == now["rollouts_dropped"] == chains.rows.size
+    assert before["row_steps_useful"] <= before["row_steps_executed"]
 
 
 def test_chains_do_not_depend_on_the_batch(suffix: Certified) -> None:

@@ -28,6 +28,7 @@ from theory.exact import power_law, unroll
 from theory.generation import Generation
 from theory.importance import trajectory_log_weights
 from theory.keys import row_keys
+from theory.ledger import totals
 from theory.protocols import Resampler
 from theory.resampling.adaptive import ess_adaptive
 from theory.resampling.chopthin import chopthin
@@ -102,7 +103,10 @@ def test_resampled_rows_go_on_from_their_own_tokens() -> None:
     @jax.jit
     def half_way(key: jax.Array) -> tuple[Population, StepInfo]:
         population = begin(MODEL, 500, 4)
-        keys, limits = particle_keys(key, population), jnp.full(2000, 2, jnp.int32)
+        keys, limits = (
+            particle_keys(key, population),
+            jnp.full(2000, 2, jnp.int32),
+        )
         propose = propose_by(MODEL, HALF, ALPHA)
         after = propose(keys, population.generation, limits, jnp.zeros((), jnp.int32))
         weighed = weigh(population, after, ALPHA)
@@ -113,6 +117,16 @@ def test_resampled_rows_go_on_from_their_own_tokens() -> None:
     assert (np.asarray(info.ancestors) != np.arange(4)).any(axis=1).mean() > 0.5
     assert not np.asarray(after.generation.trajectories.ended).all()
     check_records(MODEL, after)
+
+
+def test_what_was_spent_is_recorded() -> None:
+    after, info, *_ = run(jax.random.key(1), MODEL, HALF, begin(MODEL, NUM, 4), multinomial, EVERY)
+    record = totals(after.generation.ledger)
+    ancestors = np.asarray(info.ancestors).reshape(-1, 4)
+    died = 4 * len(ancestors) - sum(np.unique(row).size for row in ancestors)
+    assert record["rollouts_commit"] == 4 * NUM
+    assert record["rollouts_dropped"] == record["rollouts_branch"] == died
+    assert record["generated_tokens"] == record["row_steps_useful"]
 
 
 def test_only_populations_of_low_ess_are_resampled() -> None:
@@ -127,8 +141,8 @@ def test_without_resampling_it_is_importance_sampling() -> None:
     rows = after.generation.trajectories
     alone = trajectory_log_weights(rows, ALPHA)
     np.testing.assert_allclose(after.log_weights.reshape(-1), alone, atol=1e-5)
-    assert int(after.generation.num_tokens) == int(rows.lengths.sum())
-    assert int(after.generation.num_steps) == int(rows.lengths.max())
+    assert totals(after.generation.ledger)["generated_tokens"] == int(rows.lengths.sum())
+    assert totals(after.generation.ledger)["model_calls"] == 1 + int(rows.lengths.max())
 
 
 # Of case 1 (a tree with eos) a schedule with a pause, of case 3 (a chain of six steps with eos) every step.
@@ -191,6 +205,8 @@ def test_alpha_one_weighs_nothing() -> None:
     after, info, _, log_Z = run(jax.random.key(5), MODEL, FULL, population, ESS, EVERY, alpha=1.0)
     assert np.abs(np.asarray(after.log_weights)).max() < 1e-6
     assert np.abs(np.asarray(log_Z)).max() < 1e-6
+    plain = run(jax.random.key(5), MODEL, (), population, ESS, EVERY, alpha=1.0)
+    assert (np.asarray(plain[0].log_weights) == 0).all() and (np.asarray(plain[3]) == 0).all()
     np.testing.assert_allclose(np.asarray(info.ess), 4.0, rtol=1e-6)
     assert (np.asarray(info.ancestors) == np.arange(4)).all()
 
