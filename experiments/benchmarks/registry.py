@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from experiments.benchmarks.pairing import BenchmarkReport
+from theory.errors import InvalidInput
 
 
 class Benchmark(NamedTuple):
@@ -33,9 +34,17 @@ class Benchmark(NamedTuple):
 
         Returns:
             The report.
+
+        Raises:
+            InvalidInput: a package that the reference needs is not installed.
         """
         module, function = self.target.split(":")
-        run = getattr(importlib.import_module(module), function)
+        try:
+            run = getattr(importlib.import_module(module), function)
+        except ModuleNotFoundError as missing:
+            raise InvalidInput(
+                f"package {missing.name}: this benchmark needs it, pip install 'rolloutlab[dev]'"
+            ) from missing
         return cast(Callable[[bool], BenchmarkReport], run)(quick)
 
 
@@ -45,5 +54,15 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="log Z and all per-position marginals of a Markov model (V = 1024, T = 1024) against one "
         "forward and one backward scan of bare matrix-vector products",
         target="experiments.benchmarks.exact_markov:run",
+    ),
+    "systematic_vs_blackjax": Benchmark(
+        largest_ratio=0.7,
+        description="systematic resampling of 64 populations of 4096 particles against blackjax under jit and vmap",
+        target="experiments.benchmarks.resampling:run_systematic",
+    ),
+    "multinomial_vs_blackjax": Benchmark(
+        largest_ratio=1.1,
+        description="multinomial resampling of 64 populations of 4096 particles against blackjax under jit and vmap",
+        target="experiments.benchmarks.resampling:run_multinomial",
     ),
 }

@@ -170,6 +170,16 @@ def test_the_list_names_goals(capfd: pytest.CaptureFixture[str]) -> None:
     assert "ratio <= 1.2" in lines[0]
 
 
+def test_a_missing_peer_is_named(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BENCHMARKS, "toy", Benchmark(1.0, "a toy", "no_such_package:run"))
+    assert benchmarks.main(["toy"]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "package no_such_package" in err and "rolloutlab[dev]" in err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
