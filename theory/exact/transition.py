@@ -13,6 +13,7 @@ from jaxtyping import Float64, Int64
 
 from theory.errors import InvalidInput
 from theory.exact.context_table import ContextTable, with_horizon
+from theory.exact.markov_chain import laws_after
 from theory.exact.sequence_space import (
     MAX_STATES,
     Sequence,
@@ -144,7 +145,8 @@ def blockwise_law(
         extension = np.exp(density.suffix_log_q(space.records, kept))
         sequences = space.sequences
         law = extension * np.array([mass[each[:previous]] for each in sequences])
-        law = law_after(suffix_transition(space, alpha, cut_law), law, moves_per_block)
+        move = suffix_transition(space, alpha, cut_law)
+        law = laws_after(move.matrix, law, moves_per_block)[-1]
     return sequences, law
 
 
@@ -193,22 +195,6 @@ def tempering_matrix(
     return spaces[0].sequences, matrix, invariant
 
 
-def law_after(
-    transition: Transition, start: Float64[np.ndarray, " M"], num_steps: int
-) -> Float64[np.ndarray, " M"]:
-    """Law of a chain after some steps.
-
-    Args:
-        transition: of the kernel.
-        start: [M] law of the first state.
-        num_steps: at least 0.
-
-    Returns:
-        [M] probabilities.
-    """
-    return start @ np.linalg.matrix_power(transition.matrix, num_steps)
-
-
 def _shared_prefixes(space: SequenceSpace) -> Iterator[tuple[int, Int64[np.ndarray, " G"]]]:
     """Each cut with each set of sequences that can propose each other there."""
     for cut in range(space.tokens.shape[1]):
@@ -227,7 +213,8 @@ def _rows(records: Records, rows: Int64[np.ndarray, " K"]) -> Records:
 def _with_rejections(flow: Float64[np.ndarray, "M M"]) -> Transition:
     """Put what was not accepted on the diagonal."""
     acceptance = flow.sum(axis=1)
-    matrix = flow + np.diag(1 - acceptance)
+    # Where every move is accepted the sum may round to a little above 1.
+    matrix = flow + np.diag(np.maximum(1 - acceptance, 0))
     return Transition(matrix, acceptance)
 
 

@@ -21,11 +21,11 @@ from tests.theory.mcmc.certify import (
 )
 from theory.errors import InvalidInput
 from theory.exact.context_table import with_horizon
+from theory.exact.markov_chain import laws_after
 from theory.exact.sequence_space import SequenceSpace, proposal_law, sequence_space, target_law
 from theory.exact.transition import (
     Transition,
     blockwise_law,
-    law_after,
     multiple_try_transition,
     suffix_transition,
 )
@@ -139,7 +139,7 @@ def test_laws_after_some_steps(suffix: Certified) -> None:
     start = proposal_law(suffix.space)
     states = run(suffix, (0, 1, 2, 5))
     for count, chains in states.items():
-        law = law_after(suffix.transition, start, count)
+        law = laws_after(suffix.transition.matrix, start, count)[-1]
         assert_counts(counts_of(suffix.space, chains), np.append(law, 0))
     assert int(states[5].iteration) == 6
     target = np.append(target_law(suffix.space, ALPHA), 0)
@@ -148,7 +148,7 @@ def test_laws_after_some_steps(suffix: Certified) -> None:
 
 def test_iterations_use_different_noise(suffix: Certified) -> None:
     """A chain that draws the same numbers at every move is stuck or cycles, and its law after five is another."""
-    law = np.append(law_after(suffix.transition, proposal_law(suffix.space), 5), 0)
+    law = np.append(laws_after(suffix.transition.matrix, proposal_law(suffix.space), 5)[-1], 0)
     frozen = run(suffix, (5,), planted.frozen_iteration)[5]
     assert_rejected(lambda: assert_counts(counts_of(suffix.space, frozen), law))
 

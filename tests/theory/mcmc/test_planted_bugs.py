@@ -10,11 +10,10 @@ from models.tabular.toys import toy_b, toy_d, toy_e, toy_f
 from tests.planted_bugs import mcmc as planted
 from tests.theory.mcmc.certify import assert_invariant
 from theory.exact.context_table import ContextTable, with_horizon
-from theory.exact.markov_chain import stationary_law
+from theory.exact.markov_chain import laws_after, stationary_law
 from theory.exact.sequence_space import SequenceSpace, proposal_law, sequence_space, target_law
 from theory.exact.transition import (
     Transition,
-    law_after,
     multiple_try_transition,
     suffix_transition,
 )
@@ -148,9 +147,9 @@ def test_a_shrinking_horizon_swallows_the_chain(
     places = [states.index(sequence) for sequence in space.sequences]
     start[places], target[places] = proposal_law(space), target_law(space, setting.alpha)
     for steps, expected in ((10, after_10), (2000, after_2000)):
-        law = law_after(wrong, start, steps)
+        law = laws_after(wrong.matrix, start, steps)[-1]
         assert total_variation(law, target) == pytest.approx(expected, abs=6e-4)
-    assert law_after(wrong, start, 2000)[places].sum() < 0.2
+    assert laws_after(wrong.matrix, start, 2000)[-1][places].sum() < 0.2
 
 
 def test_a_shrinking_horizon_alone_leaves_the_target() -> None:
@@ -162,6 +161,6 @@ def test_a_shrinking_horizon_alone_leaves_the_target() -> None:
     target[places] = target_law(space, E4.alpha)
     with pytest.raises(AssertionError):
         assert_invariant(wrong, target)
-    assert total_variation(law_after(wrong, target, 10), target) == pytest.approx(
+    assert total_variation(laws_after(wrong.matrix, target, 10)[-1], target) == pytest.approx(
         0.893181, abs=1e-6
     )
