@@ -151,6 +151,7 @@ def guard(name: str, action: Callable[[], int]) -> int:
         The exit status: the command's own, 2 for `InvalidInput` and a full disk, 130 when interrupted, 141 when the reader of stdout has gone
         (quietly).
     """
+    _make_streams_safe()
     try:
         try:
             status = action()
@@ -173,6 +174,15 @@ def guard(name: str, action: Callable[[], int]) -> int:
             return READER_GONE
         say(f"{name}: nothing more can be written ({error.strerror}), make room or write elsewhere")
         return 2
+
+
+def _make_streams_safe() -> None:
+    """A stream that was closed swallows what is written, and a character that a terminal lacks becomes `?`."""
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115, for the life of the process
+        if isinstance(found := getattr(sys, stream), io.TextIOWrapper):
+            found.reconfigure(errors="replace")
 
 
 def parse(

@@ -10,7 +10,7 @@ import tyro
 from experiments.command_line import Floats, program
 from experiments.json_output import write_json
 from experiments.model_argument import LoadedModel, load_model
-from experiments.output import check_writable
+from experiments.output import check_keeps, check_writable
 from experiments.progress import track
 from experiments.terminal import make_table, print_table, report_console
 from theory.exact.divergences import Bounds
@@ -193,6 +193,7 @@ def run(arguments: Arguments) -> int:
     model = load_model(arguments.model, arguments.prompt, arguments.max_new_tokens)
     if arguments.json is not None:
         check_writable(arguments.json)
+        check_keeps(arguments.json, arguments.model)
     result = exact_result(model, arguments.alpha)
     if arguments.json is None:
         _show(result)

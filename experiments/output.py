@@ -46,6 +46,21 @@ def check_writable(destination: str | Path) -> None:
     target.unlink()
 
 
+def check_keeps(destination: str | Path, source: str | Path) -> None:
+    """Refuse to write a result over what it is computed from.
+
+    Args:
+        destination: a file, or `-` for stdout.
+        source: a file that is read, or a name that is none.
+
+    Raises:
+        InvalidInput: they are one file.
+    """
+    both = destination != STDOUT and os.path.isfile(destination) and os.path.isfile(source)
+    if both and os.path.samefile(destination, source):
+        raise InvalidInput(f"output '{destination}': is the input itself, give another place")
+
+
 def make_folder(folder: Path) -> Path:
     """Make a folder for results, with its parents.
 

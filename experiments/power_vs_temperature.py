@@ -13,7 +13,7 @@ from experiments import power_summary, power_verdicts, tables
 from experiments.command_line import Floats, Ints, program
 from experiments.json_output import write_json
 from experiments.model_argument import BUILTIN, LoadedModel
-from experiments.output import STDOUT, check_writable, make_folder
+from experiments.output import STDOUT, check_keeps, check_writable, make_folder
 from experiments.power_models import digest, load_named
 from experiments.power_report import report_tables, symbols, verdict_notes
 from experiments.power_sentences import sentences
@@ -202,6 +202,9 @@ def run(arguments: Arguments) -> int:
     _check(arguments)
     if arguments.json is not None:
         check_writable(arguments.json)
+        check_keeps(arguments.json, arguments.model or "")
+    if arguments.export is not None:
+        make_folder(arguments.export)
     named = [arguments.model] if arguments.model else [BUILTIN + name for name in BUILTINS]
     models = [load_named(name, arguments.prompt, arguments.max_new_tokens) for name in named]
     names = tuple(model.name for model in models)
@@ -216,7 +219,7 @@ def run(arguments: Arguments) -> int:
         write_json(_result(arguments, done.tables, text, files), arguments.json)
     if arguments.export is not None:
         for name in LAYOUTS:
-            write_table(done.tables[name], make_folder(arguments.export) / f"{name}.csv")
+            write_table(done.tables[name], arguments.export / f"{name}.csv")
     passed = all(done.tables["verdicts"].column("ok").to_pylist())
     if not passed:
         say("a verdict failed: see the table of verdicts")

@@ -35,6 +35,7 @@ from experiments.json_output import to_plain, write_json
 from experiments.output import make_folder
 from experiments.progress import Progress, say, track
 from experiments.tables import read_parquet, write_parquet
+from theory.errors import InvalidInput
 
 ConfigT = TypeVar("ConfigT")
 
@@ -190,9 +191,18 @@ def read_run(folder: Path) -> dict[str, pa.Table]:
 
     Returns:
         The tables by name.
+
+    Raises:
+        InvalidInput: a file of it is missing or damaged.
     """
-    manifest = json.loads((folder / _MANIFEST).read_text())
-    return {name: read_parquet(folder / f"{name}.parquet") for name in manifest["tables"]}
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text())
+        return {name: read_parquet(folder / f"{name}.parquet") for name in manifest["tables"]}
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        cause = str(error).splitlines()[0]
+        raise InvalidInput(
+            f"{folder}: this run is damaged ({cause}), compute it again with --force"
+        ) from error
 
 
 def _describe(experiment: Experiment[ConfigT], config: ConfigT) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 import hashlib
 import importlib.metadata
+import io
 import json
 import os
 import platform
@@ -27,6 +28,7 @@ from paper_figures import (
     two_laws,
 )
 from paper_figures.columns import Layout, read_csv, write_csv
+from paper_figures.files import write_whole
 from paper_figures.style import paper_style
 from theory.errors import InvalidInput
 
@@ -137,8 +139,10 @@ def draw_to_files(figure: Figure, out_dir: Path, name: str) -> list[Path]:
     out_dir.mkdir(parents=True, exist_ok=True)
     pdf, png = out_dir / f"{name}.pdf", out_dir / f"{name}.png"
     with paper_style():
-        figure.savefig(pdf, metadata=PDF_METADATA)
-        figure.savefig(png, metadata=PNG_METADATA)
+        for path, metadata in ((pdf, PDF_METADATA), (png, PNG_METADATA)):
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=path.suffix[1:], metadata=metadata)
+            write_whole(drawn.getvalue(), path)
     return [pdf, png]
 
 
@@ -218,7 +222,7 @@ def record_digests(home: Path = HOME) -> Path:
         built = [file for name in FIGURES for file in build(name, home / "tables", Path(folder))]
         record = {"versions": versions(), "sha256": digests(built)}
     path = home / "digests.json"
-    path.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_whole((json.dumps(record, indent=2, sort_keys=True) + "\n").encode(), path)
     return path
 
 

@@ -5,6 +5,7 @@ float64 back. A column says which values it may hold, so that a damaged table is
 """
 
 import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from paper_figures.files import write_whole
 from theory.errors import InvalidInput
 
 ROUNDING = 1e-9
@@ -106,12 +108,13 @@ def write_csv(table: pa.Table, path: Path, layout: Layout) -> None:
         layout: which columns, in which order.
     """
     ordered = table.select([column.name for column in layout.columns]).cast(schema(layout))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(ordered.column_names)
-        for row in ordered.to_pylist():
-            # repr gives the shortest decimal that reads back as the same float64.
-            writer.writerow([repr(x) if isinstance(x, float) else x for x in row.values()])
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(ordered.column_names)
+    for row in ordered.to_pylist():
+        # repr gives the shortest decimal that reads back as the same float64.
+        writer.writerow([repr(x) if isinstance(x, float) else x for x in row.values()])
+    write_whole(text.getvalue().encode(), path)
 
 
 def schema(layout: Layout) -> pa.Schema:

@@ -271,3 +271,32 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 def test_unknown_names_the_close_match_or_all() -> None:
     assert str(unknown("toy", "tree-a", ["tree-b", "x"])).endswith("did you mean 'tree-b'?")
     assert str(unknown("toy", "q", ["tree-b", "x"])) == "unknown toy 'q': there are tree-b, x"
+
+
+PROGRAM = (
+    "import sys; from experiments.command_line import guard; "
+    "sys.exit(guard('demo', lambda: print('\\u03c0 = p^alpha / Z') or 0))"
+)
+
+
+def test_a_terminal_without_the_characters_gets_question_marks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"? = p^alpha / Z\n", b"")
+
+
+def test_a_closed_stdout_swallows_the_result() -> None:
+    done = subprocess.run(
+        f'exec "{sys.executable}" -c "$PROGRAM" >&-',
+        cwd=ROOT,
+        shell=True,
+        env=os.environ | {"PROGRAM": PROGRAM},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.output import check_writable, make_folder, open_output
+from experiments.output import check_keeps, check_writable, make_folder, open_output
 from tests.conftest import ROOT
 from theory.errors import InvalidInput
 
@@ -103,3 +103,15 @@ def test_a_full_device_is_one_line(argv: list[str]) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "No space left" in done.stderr
+
+
+def test_a_result_never_replaces_its_input(tmp_path: Path) -> None:
+    source, link = tmp_path / "model.json", tmp_path / "link.json"
+    source.write_text("{}")
+    link.symlink_to(source)
+    for destination in (source, link):
+        with pytest.raises(InvalidInput, match="is the input itself"):
+            check_keeps(destination, source)
+    check_keeps(tmp_path / "other.json", source)
+    check_keeps("-", source)
+    check_keeps(source, "builtin:toy-b")

@@ -55,6 +55,22 @@ def run(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mapping[s
 EXPERIMENT = Experiment("toy", 1, run)
 
 
+def test_a_damaged_run_says_how_to_mend_it(tmp_path: Path) -> None:
+    options = RunOptions(results_dir=tmp_path)
+    done = run_experiment(EXPERIMENT, Config(), options)
+    for damage in ("table.parquet", "manifest.json"):
+        path = done.folder / damage
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(
+            InvalidInput, match=r"this run is damaged .*, compute it again with --force"
+        ):
+            run_experiment(EXPERIMENT, Config(), options)
+        path.unlink()
+        again = run_experiment(EXPERIMENT, Config(), replace(options, force=True))
+        assert again.tables["table"] == done.tables["table"]
+
+
 def files(folder: Path) -> set[str]:
     return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
 

@@ -181,6 +181,43 @@ class TakeIgnoresRows(NaiveModel):
         return super().take(state, jnp.arange(rows.shape[0]) % len(state))
 
 
+@breaks("take gathers rows")
+class TakeCannotShrink(NaiveModel):
+    def take(self, state: Rows, rows: Array) -> Rows:
+        shrinks = rows.shape[0] < len(state)
+        return super().take(state, rows[::-1] if shrinks else rows)
+
+
+@breaks("select takes a where the mask is true")
+class SelectMixesAlways(NaiveModel):
+    def select(self, mask: Array, a: Rows, b: Rows) -> Rows:
+        return super().select(mask.at[0].set(False) if bool(mask.all()) else mask, a, b)
+
+
+@breaks("unused laws are finite")
+class ExtendLeavesNothingBehindTheEnd(NaiveModel):
+    def extend(
+        self, state: Rows, tokens: Array, lengths: Array, reduce: Callable[..., Any]
+    ) -> tuple[Rows, Any, Array]:
+        rows, values, law = super().extend(state, tokens, lengths, reduce)
+        over = jnp.asarray([bool(set(row.generated) & set(self.eos)) for row in rows])
+        return rows, values, jnp.where(over[:, None], jnp.nan, law)
+
+
+@breaks("two chunks equal one")
+class ExtendByNothingDropsAToken(NaiveModel):
+    def extend(
+        self, state: Rows, tokens: Array, lengths: Array, reduce: Callable[..., Any]
+    ) -> tuple[Rows, Any, Array]:
+        rows, values, law = super().extend(state, tokens, lengths, reduce)
+        pairs = zip(rows, lengths.tolist(), strict=True)
+        return (
+            [row if n else row._replace(generated=row.generated[:-1]) for row, n in pairs],
+            values,
+            law,
+        )
+
+
 @breaks("select takes a where the mask is true")
 class SelectSwapped(NaiveModel):
     def select(self, mask: Array, a: Rows, b: Rows) -> Rows:

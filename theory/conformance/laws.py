@@ -90,6 +90,9 @@ def _unused(case: Case, walk: Walk) -> None:
     finite(name, law, ~nobody)
     _, _, law = extend(case.model, walk.states[0], case.tokens, np.zeros_like(case.lengths))
     finite(name, law, ~nobody)
+    _, _, law = extend(case.model, walk.states[0], case.tokens, case.lengths)
+    rows = np.arange(len(case.lengths))
+    finite(name, law, ~walk.meant[case.lengths, rows])
 
 
 def _rewind(case: Case, walk: Walk) -> None:
@@ -105,18 +108,19 @@ def _rewind(case: Case, walk: Walk) -> None:
 
 
 def _take(case: Case, walk: Walk) -> None:
-    """One row more than there were, in another order, some of them twice."""
-    rows = np.append(np.arange(len(case.lengths))[::-1], [0, 0])[1:]
-    rows[1] = rows[0]
+    """One row more than there were, in another order, some of them twice; and fewer rows."""
+    more = np.append(np.arange(len(case.lengths))[::-1], [0, 0])[1:]
+    more[1] = more[0]
     for j in (1, len(walk.states) - 1):
-        state = take(case.model, walk.states[j], rows)
-        num_generated = np.minimum(j, case.lengths)[rows]
-        expect_state("take gathers rows", case, walk, state, num_generated, rows)
+        for rows in (more, more[1:3]):
+            state = take(case.model, walk.states[j], rows)
+            num_generated = np.minimum(j, case.lengths)[rows]
+            expect_state("take gathers rows", case, walk, state, num_generated, rows)
 
 
 def _select(case: Case, walk: Walk) -> None:
     mask = np.arange(len(case.lengths)) % 2 == 0
-    for choice in (mask, ~mask):
+    for choice in (mask, ~mask, mask | True, mask & False):
         state = select(case.model, choice, walk.states[-1], walk.states[0])
         num_generated = np.where(choice, case.lengths, 0)
         expect_state("select takes a where the mask is true", case, walk, state, num_generated)
