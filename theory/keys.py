@@ -24,6 +24,7 @@ class Role(enum.IntEnum):
     SWAP = 6
     LOOKAHEAD = 7
     COUPLING = 8
+    MUTATION = 9
 
 
 def role_key(key: Key[Array, ""], role: Role) -> Key[Array, ""]:

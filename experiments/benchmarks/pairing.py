@@ -23,6 +23,9 @@ SAMPLE_S = 0.05  # a timing repeats its call until it lasts about this long
 
 Clock = Callable[[], float]
 
+# Number of calls -> seconds per call, as measured by whoever makes them.
+Timer = Callable[[int], float]
+
 
 class Result(NamedTuple):
     """What a benchmark found; `ratio` below 1 is faster than the reference.
@@ -84,15 +87,51 @@ def compare(
         The result, from 15 pairs, or 6 where a pair takes over 4 s. Each callable has run twice before the first pair, so
         compilation and cold caches are not in it.
     """
-    for warm_up in (ours, reference):
-        warm_up()
-    seconds = [_time(callable_, 1, clock) for callable_ in (ours, reference)]
+    return compare_timers(name, timer(ours, clock), timer(reference, clock), sizes)
+
+
+def timer(call: Callable[[], object], clock: Clock = time.perf_counter) -> Timer:
+    """Time a callable of this process.
+
+    Args:
+        call: returns when its work is done.
+        clock: seconds.
+
+    Returns:
+        What `compare_timers` asks.
+    """
+
+    def seconds_per_call(calls: int) -> float:
+        start = clock()
+        for _ in range(calls):
+            call()
+        return (clock() - start) / calls
+
+    return seconds_per_call
+
+
+def compare_timers(name: str, ours: Timer, reference: Timer, sizes: Mapping[str, int]) -> Result:
+    """Compare two timers, one of which may belong to another process.
+
+    Args:
+        name: of the benchmark.
+        ours: makes calls and says how long one took.
+        reference: the same.
+        sizes: of the problem, for the record.
+
+    Returns:
+        The result; see `compare`.
+    """
+    both = (ours, reference)
+    for warm_up in both:
+        warm_up(1)
+    seconds = [measured(1) for measured in both]
     pairs = FEWEST_PAIRS if sum(seconds) > SLOW_PAIR_S else USUAL_PAIRS
     calls = [max(1, math.ceil(SAMPLE_S / max(s, 1e-9))) for s in seconds]
     times = np.empty((pairs, 2))
     for pair in range(pairs):
         for which in (0, 1) if pair % 2 == 0 else (1, 0):
-            times[pair, which] = _time((ours, reference)[which], calls[which], clock)
+            times[pair, which] = both[which](calls[which])
     ratios = times[:, 0] / times[:, 1]
     low, high = median_interval(ratios)
     numerator, denominator = np.median(times, axis=0)
@@ -149,11 +188,3 @@ def interval_rank(num_values: int, level: float) -> int:
         np.arange(num_values), num_values, 0.5
     )  # at r - 1, for r = 1, 2, ...
     return int(np.sum(tails <= 1 - level))
-
-
-def _time(call: Callable[[], object], calls: int, clock: Clock) -> float:
-    """Seconds per call over a number of calls."""
-    start = clock()
-    for _ in range(calls):
-        call()
-    return (clock() - start) / calls

@@ -65,4 +65,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="multinomial resampling of 64 populations of 4096 particles against blackjax under jit and vmap",
         target="experiments.benchmarks.resampling:run_multinomial",
     ),
+    "smc_vs_particles": Benchmark(
+        largest_ratio=0.2,
+        description="a bootstrap filter of a 32-state hidden Markov model (N = 100,000, T = 200) against the particles package",
+        target="experiments.benchmarks.particle_filter:run",
+    ),
 }

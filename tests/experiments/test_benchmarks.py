@@ -1,4 +1,7 @@
 import json
+import subprocess
+import sys
+import venv
 from collections.abc import Callable
 from math import comb
 from pathlib import Path
@@ -18,7 +21,10 @@ from experiments.benchmarks.pairing import (
     interval_rank,
     median_interval,
 )
+from experiments.benchmarks.particle_filter import agreement
+from experiments.benchmarks.peers import peer_python, running_peer
 from experiments.benchmarks.registry import BENCHMARKS, Benchmark
+from theory.errors import InvalidInput
 
 
 class Machine:
@@ -195,3 +201,56 @@ def test_bad_input_is_one_line(
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert says in err
+
+
+ECHO = """
+import json, sys
+problem = json.loads(sys.stdin.readline())
+for line in sys.stdin:
+    print(json.dumps({"seconds": problem["cost"] / int(line)}), flush=True)
+"""
+
+
+def test_a_peer_is_asked_line_by_line_and_ends_with_its_block(tmp_path: Path) -> None:
+    program = tmp_path / "echo.py"
+    program.write_text(ECHO)
+    with running_peer(Path(sys.executable), program, {"cost": 6.0}) as ask:
+        assert ask(1) == {"seconds": 6.0} and ask(3) == {"seconds": 2.0}
+    program.write_text("import sys; sys.stdin.readline(); sys.exit(3)")
+    with (
+        running_peer(Path(sys.executable), program, {}) as ask,
+        pytest.raises(RuntimeError, match="status 3"),
+    ):
+        ask(1)
+
+
+def test_an_environment_is_made_once_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(
+        venv, "create", lambda folder, **_: (folder.mkdir(parents=True), made.append(folder))
+    )
+    status = 1
+
+    def pip(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert command[1:] == ["-m", "pip", "install", "--quiet", "a==1", "b<2"]
+        return subprocess.CompletedProcess(command, status, "", "some\nno such package\n")
+
+    monkeypatch.setattr(subprocess, "run", pip)
+    with pytest.raises(
+        InvalidInput, match=r"peer p: pip could not install a==1 b<2 \(no such package\)"
+    ):
+        peer_python("p", ("a==1", "b<2"))
+    status = 0
+    made[0].rmdir()
+    python = peer_python("p", ("a==1", "b<2"))
+    assert python.is_relative_to(tmp_path / "rolloutlab") and len(made) == 2
+    assert peer_python("p", ("a==1", "b<2")) == python and len(made) == 2
+
+
+def test_the_filter_is_timed_where_its_evidence_is_right() -> None:
+    said = agreement("ours", np.log([1.1, 0.9, 1.0, 1.2, 0.8]), 0.0)
+    assert said.startswith("ours: 5 runs") and "z = 0.00" in said
+    assert "z = 3.46" in agreement("ours", np.log([1.0, 1.2, 1.1, 1.05, 1.15, 1.1]), 0.0)

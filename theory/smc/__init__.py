@@ -14,6 +14,12 @@ from theory.smc.bridging import linear_ramp as linear_ramp
 from theory.smc.conditional import conditional_smc as conditional_smc
 from theory.smc.exact_twist import ExactTwist as ExactTwist
 from theory.smc.exact_twist import exact_twist as exact_twist
+from theory.smc.feynman_kac import FilterInfo as FilterInfo
+from theory.smc.feynman_kac import ParticleSystem as ParticleSystem
+from theory.smc.feynman_kac import feynman_kac as feynman_kac
+from theory.smc.hidden_markov import HiddenMarkovModel as HiddenMarkovModel
+from theory.smc.hidden_markov import bootstrap_filter as bootstrap_filter
+from theory.smc.hidden_markov import forward_log_evidence as forward_log_evidence
 from theory.smc.population import Population as Population
 from theory.smc.population import draw_one as draw_one
 from theory.smc.population import log_evidence as log_evidence
