@@ -25,6 +25,7 @@ class Role(enum.IntEnum):
     LOOKAHEAD = 7
     COUPLING = 8
     MUTATION = 9
+    SWEEP = 10
 
 
 def role_key(key: Key[Array, ""], role: Role) -> Key[Array, ""]:

@@ -12,6 +12,18 @@ move = suffix_transition(space, 2.0, uniform_cut())
 total_variation_curve(move.matrix, proposal_law(space), target_law(space, 2.0), num_steps=50)
 """
 
+from theory.exact.conditional_offspring import (
+    conditional_killing_offspring as conditional_killing_offspring,
+)
+from theory.exact.conditional_offspring import (
+    conditional_multinomial_offspring as conditional_multinomial_offspring,
+)
+from theory.exact.conditional_offspring import (
+    conditional_stratified_offspring as conditional_stratified_offspring,
+)
+from theory.exact.conditional_offspring import (
+    conditional_systematic_offspring as conditional_systematic_offspring,
+)
 from theory.exact.context_graph import context_graph as context_graph
 from theory.exact.context_table import ContextTable as ContextTable
 from theory.exact.context_table import after_prompt as after_prompt
@@ -86,6 +98,9 @@ from theory.exact.offspring import ssp_offspring as ssp_offspring
 from theory.exact.offspring import stratified_offspring as stratified_offspring
 from theory.exact.offspring import systematic_offspring as systematic_offspring
 from theory.exact.offspring import when_ess_below as when_ess_below
+from theory.exact.particle_gibbs import (
+    particle_gibbs_transition as particle_gibbs_transition,
+)
 from theory.exact.sampling import Draws as Draws
 from theory.exact.sampling import draw_sequences as draw_sequences
 from theory.exact.sequence_space import SequenceSpace as SequenceSpace

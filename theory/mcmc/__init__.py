@@ -23,6 +23,9 @@ from theory.mcmc.cuts import entropy_cut as entropy_cut
 from theory.mcmc.cuts import uniform_cut as uniform_cut
 from theory.mcmc.independence import independence as independence
 from theory.mcmc.multiple_try import multiple_try as multiple_try
+from theory.mcmc.particle_gibbs import GibbsInfo as GibbsInfo
+from theory.mcmc.particle_gibbs import References as References
+from theory.mcmc.particle_gibbs import particle_gibbs as particle_gibbs
 from theory.mcmc.suffix import MoveInfo as MoveInfo
 from theory.mcmc.suffix import suffix_regeneration as suffix_regeneration
 from theory.mcmc.tempering import SweepInfo as SweepInfo

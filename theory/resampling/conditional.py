@@ -1,12 +1,15 @@
 """Conditional resampling: slot 0 keeps particle 0, and the rest is as if that had happened by chance.
 
 Conditional SMC and particle Gibbs keep a reference path in slot 0. They are valid if the other ancestors follow the law of
-a resampling scheme *given* that the ancestor of slot 0 is 0, and if under that scheme slot 0 has ancestor i with probability w_i. A scheme
-whose slots are ordered has the second property only after its slots are shuffled:
+a resampling scheme *given* that the ancestor of slot 0 is 0, if under that scheme slot 0 has ancestor i with probability w_i, and if the
+scheme does not care which of the particles is the reference: the names of particles and slots can be changed so that it is number 0.
+A scheme whose slots or particles are ordered has these properties only after a shuffle:
 
 - multinomial needs nothing: the other slots are independent draws;
-- systematic and stratified rotate their slots by a uniform number, which makes the point of slot 0 uniform on [0, 1): given
-  ancestor 0 it is uniform on [0, w_0);
+- systematic rotates its slots by a uniform number, which makes the point of slot 0 uniform on [0, 1): given ancestor 0 it is uniform
+  on [0, w_0). The points are evenly spaced on a circle, so it does not matter with which particle the circle begins;
+- stratified rotates its slots too, and since its strata begin with the first particle the particles as well: given ancestor 0 all
+  N rotations are equally likely. Without the second rotation the third property fails from three particles on;
 - killing swaps slot 0 with a uniform one, K. Given that the offspring that came to slot 0 is of particle 0, P(K = k) =
   (1 - w_k / max w) / N for k > 0, where slot k was killed and drew particle 0, and what remains is K = 0.
 
@@ -30,7 +33,7 @@ from theory.resampling.ancestors import (
 from theory.resampling.killing import killing_from_uniforms
 from theory.resampling.multinomial import multinomial_from_uniforms
 from theory.resampling.noise import draw_uniforms
-from theory.resampling.running_sum import positions
+from theory.resampling.running_sum import positions, running_count
 from theory.resampling.stratified import stratified_from_uniforms
 from theory.resampling.systematic import systematic_from_uniforms
 
@@ -114,14 +117,15 @@ def conditional_stratified(
         [..., N] ancestors, the first 0, and [..., N] the log mean weight.
     """
     batch, num_particles = log_weights.shape[:-1], log_weights.shape[-1]
-    uniforms = draw_uniforms(key, batch, (num_particles + 1,), log_weights.dtype)
+    uniforms = draw_uniforms(key, batch, (num_particles + 2,), log_weights.dtype)
     ancestors = conditional_stratified_from_uniforms(
-        uniforms[..., 0], uniforms[..., 1:], log_weights
+        uniforms[..., 0], uniforms[..., 1], uniforms[..., 2:], log_weights
     )
     return ancestors, equal_log_weights(log_weights)
 
 
 def conditional_stratified_from_uniforms(
+    place_uniform: Float[Array, "*batch"],
     pivot_uniform: Float[Array, "*batch"],
     uniforms: Float[Array, "*batch N"],
     log_weights: Float[Array, "*batch N"],
@@ -129,6 +133,7 @@ def conditional_stratified_from_uniforms(
     """Ancestors by explicit noise.
 
     Args:
+        place_uniform: [...] in [0, 1); how many particles stand before particle 0 when the strata are laid.
         pivot_uniform: [...] in [0, 1); places the point of slot 0 among those of particle 0.
         uniforms: [..., N] in [0, 1); number j places the point of stratum j, unless slot 0 has it.
         log_weights: [..., N] natural log, unnormalised.
@@ -136,10 +141,25 @@ def conditional_stratified_from_uniforms(
     Returns:
         [..., N] ancestors, the first 0.
     """
-    stratum, within = _pivot_point(pivot_uniform, log_weights)
-    strata = positions(uniforms.shape)
-    uniforms = jnp.where(strata == stratum[..., None], within[..., None], uniforms)
-    return _rotate(stratified_from_uniforms(uniforms, log_weights), stratum)
+    size = log_weights.shape[-1]
+    slots = positions(log_weights.shape)
+    place = jnp.minimum(jnp.floor(place_uniform * size).astype(jnp.int32), size - 1)[..., None]
+    rotated = jnp.take_along_axis(log_weights, (slots - place) % size, axis=-1, mode="clip")
+    expected = expected_offspring(rotated)
+    ends = running_count(expected)
+    whole, fraction = (
+        jnp.where(slots == place - 1, end, 0).sum(axis=-1, keepdims=True, dtype=end.dtype)
+        for end in ends
+    )
+    share = jnp.take_along_axis(expected, place, axis=-1, mode="clip")
+    point = fraction + pivot_uniform[..., None] * share
+    carry = jnp.floor(point)
+    stratum = jnp.minimum(whole + carry.astype(jnp.int32), size - 1)
+    uniforms = jnp.where(slots == stratum, point - carry, uniforms)
+    ancestors = _rotate(stratified_from_uniforms(uniforms, rotated), stratum[..., 0])
+    # Rounding may give the point of slot 0 to a neighbour.
+    ancestors = jnp.where(slots == 0, 0, (ancestors - place) % size)
+    return unless_all_dead(ancestors, log_weights)
 
 
 def conditional_killing(

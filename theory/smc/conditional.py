@@ -60,8 +60,10 @@ def conditional_smc(
         # A limit of 0 keeps the reference's slot out of the generation.
         drawn = generate(keys, model, rules, alpha, generation, jnp.where(is_free, limits, 0))
         kept = jnp.minimum(reference.trajectories.lengths, limits[::num_particles])
-        prefix = take(model, cut(model, reference, kept), slots // num_particles)
-        return select(model, is_free, drawn, prefix)
+        # The cut is entered in the record of the run, after what the others drew.
+        spent = reference._replace(ledger=drawn.ledger)
+        prefix = take(model, cut(model, spent, kept), slots // num_particles)
+        return select(model, ~is_free, prefix, drawn)
 
     return run_steps(
         key,

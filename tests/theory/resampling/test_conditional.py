@@ -1,5 +1,6 @@
-"""Conditional resampling is the unconditional scheme, slots shuffled, given that slot 0 has ancestor 0: exactly, by enumeration."""
+"""Conditional resampling is the unconditional scheme, shuffled, given that slot 0 has ancestor 0: exactly, by enumeration."""
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -10,6 +11,12 @@ from tests.planted_bugs import resampling as planted
 from tests.theory.resampling import laws
 from tests.theory.resampling.laws import EQUAL_SCHEMES, Scheme, counts_of, outcomes, planted_scheme
 from theory import resampling
+from theory.exact import (
+    conditional_killing_offspring,
+    conditional_multinomial_offspring,
+    conditional_stratified_offspring,
+    conditional_systematic_offspring,
+)
 from theory.resampling.ancestors import equal_log_weights
 
 CASES = tuple(w for w in laws.WEIGHTS if len(w) == 3 and w[0] > 0)
@@ -30,7 +37,7 @@ def systematic(uniforms: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, 
 
 def stratified(uniforms: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     ancestors = resampling.conditional_stratified_from_uniforms(
-        uniforms[:, 0], uniforms[:, 1:], log_weights
+        uniforms[:, 0], uniforms[:, 1], uniforms[:, 2:], log_weights
     )
     return ancestors, equal_log_weights(log_weights)
 
@@ -51,9 +58,15 @@ def systematic_cuts(weights: np.ndarray) -> list[np.ndarray]:
 
 
 def stratified_cuts(weights: np.ndarray) -> list[np.ndarray]:
-    """The pivot's uniform is cut where its stratum ends."""
-    end = weights.size * weights[0] / weights.sum()
-    return [np.arange(weights.size) / end, *laws.stratified_cuts(weights)]
+    """For each place of particle 0, the pivot's uniform is cut where a stratum ends; the others as without a pivot."""
+    size, pivot, others = weights.size, [], []
+    expected = size * weights / weights.sum()
+    for place in range(size):
+        before = np.roll(expected, place)[:place].sum()
+        pivot.append((np.arange(size + 1) - before) / expected[0])
+        others.append(laws.stratified_cuts(np.roll(weights, place)))
+    strata = [np.concatenate(cuts) for cuts in zip(*others, strict=True)]
+    return [np.arange(size) / size, np.concatenate(pivot), *strata]
 
 
 def killing_cuts(weights: np.ndarray) -> list[np.ndarray]:
@@ -86,7 +99,7 @@ def unshuffled(ancestors: np.ndarray) -> list[np.ndarray]:
 CONDITIONAL: list[tuple[Scheme, Shuffle]] = [
     (Scheme("multinomial", int, multinomial, laws.multinomial_cuts), unshuffled),
     (Scheme("systematic", lambda size: 1, systematic, systematic_cuts), rotations),
-    (Scheme("stratified", lambda size: size + 1, stratified, stratified_cuts), rotations),
+    (Scheme("stratified", lambda size: size + 2, stratified, stratified_cuts), rotations),
     (Scheme("killing", lambda size: 2 * size + 1, killing, killing_cuts), swaps),
 ]
 
@@ -103,10 +116,22 @@ def ancestor_law(scheme: Scheme, weights: tuple[float, ...], shuffle: Shuffle) -
     return law
 
 
+def shuffled_law(base: Scheme, weights: tuple[float, ...], shuffle: Shuffle) -> Law:
+    """The same for an unconditional scheme; where it lays strata the particles are rotated first."""
+    size, law = len(weights), {}
+    places = range(size) if base.name == "stratified" else (0,)
+    for place in places:
+        rotated = tuple(np.roll(weights, place).tolist())
+        for ancestors, probability in ancestor_law(base, rotated, shuffle).items():
+            key = tuple((a - place) % size for a in ancestors)
+            law[key] = law.get(key, 0.0) + probability / len(places)
+    return law
+
+
 def check_conditional(scheme: Scheme, base: Scheme, shuffle: Shuffle) -> None:
     """P(ancestors) under the scheme is P(ancestors | ancestor of slot 0 is 0) under the shuffled base."""
     for weights in CASES:
-        joint = ancestor_law(base, weights, shuffle)
+        joint = shuffled_law(base, weights, shuffle)
         # What makes conditional SMC valid: slot 0 has ancestor i with probability w_i.
         first = [sum(p for a, p in joint.items() if a[0] == i) for i in range(len(weights))]
         np.testing.assert_allclose(first, np.array(weights) / sum(weights), atol=1e-12)
@@ -120,6 +145,61 @@ def check_conditional(scheme: Scheme, base: Scheme, shuffle: Shuffle) -> None:
 @pytest.mark.parametrize(("scheme", "shuffle"), CONDITIONAL, ids=lambda v: getattr(v, "name", ""))
 def test_law_given_the_pivot(scheme: Scheme, shuffle: Shuffle) -> None:
     check_conditional(scheme, BASE[scheme.name], shuffle)
+
+
+@pytest.mark.parametrize(("scheme", "shuffle"), CONDITIONAL, ids=lambda v: getattr(v, "name", ""))
+def test_any_particle_may_be_the_reference(scheme: Scheme, shuffle: Shuffle) -> None:
+    """Naming particles and slots anew, by what can bring any of them to the front, names the ancestors anew."""
+    base = BASE[scheme.name]
+    # Killing and multinomial treat all particles alike before any shuffle.
+    renamings, shuffle = (rotations, shuffle) if shuffle is rotations else (swaps, unshuffled)
+    for weights in CASES:
+        law, size = shuffled_law(base, weights, shuffle), len(weights)
+        for names in renamings(np.arange(size)):
+            renamed = shuffled_law(base, tuple(weights[i] for i in names.tolist()), shuffle)
+            for ancestors, probability in renamed.items():
+                before = np.zeros(size, np.int64)
+                before[names] = names[list(ancestors)]
+                assert law.get(tuple(before.tolist()), 0.0) == pytest.approx(probability, abs=1e-12)
+
+
+def test_without_its_second_rotation_stratified_cares_which_is_the_reference() -> None:
+    base, names = BASE["stratified"], np.array([1, 2, 0])
+    weights = (0.5, 0.2, 1.1)
+    law = ancestor_law(base, weights, rotations)
+    renamed = ancestor_law(base, tuple(weights[i] for i in names.tolist()), rotations)
+    worst = 0.0
+    for ancestors, probability in renamed.items():
+        before = np.zeros(3, np.int64)
+        before[names] = names[list(ancestors)]
+        worst = max(worst, abs(probability - law.get(tuple(before.tolist()), 0.0)))
+    assert worst > 0.01
+
+
+def test_the_exact_laws_are_those_of_the_samplers() -> None:
+    """Closed forms of `theory.exact.conditional_offspring` against enumeration of the samplers' uniforms."""
+    closed = {
+        "multinomial": conditional_multinomial_offspring,
+        "systematic": conditional_systematic_offspring,
+        "stratified": conditional_stratified_offspring,
+        "killing": conditional_killing_offspring,
+    }
+    for scheme, _ in CONDITIONAL:
+        for weights in CASES:
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(np.array(weights))
+            listed = closed[scheme.name](log_weights)
+            mean = math.log(sum(weights) / len(weights))
+            assert sum(each.probability for each in listed) == pytest.approx(1, abs=1e-12)
+            exact = {each.ancestors: each.probability for each in listed}
+            assert len(exact) == len(listed)
+            for each in listed:
+                assert each.log_weights == pytest.approx((mean,) * len(weights), abs=1e-12)
+            found = ancestor_law(scheme, weights, unshuffled)
+            for ancestors in exact.keys() | found.keys():
+                assert exact.get(ancestors, 0.0) == pytest.approx(
+                    found.get(ancestors, 0.0), abs=1e-12
+                )
 
 
 def test_keeping_the_first_particle_is_not_enough() -> None:
