@@ -11,7 +11,7 @@ taken from the one-dimensional integrals 1/s = int e^(-ts) dt and 1/s^2 = int t 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,24 @@ class WeightedDraw(NamedTuple):
     log_probs: Float64[np.ndarray, " M"]
     log_weights: Float64[np.ndarray, " M"]
     values: Float64[np.ndarray, " M"]
+
+
+class DecayNode(NamedTuple):
+    """One node of the trapezoid rule in log t.
+
+    Attributes:
+        log_t: natural log of t.
+        width: of the node, in log t.
+        scaled_weights: [M] t W, capped where e^(-tW) underflows.
+        decay: [M] q e^(-tW).
+        log_phi: log E_q e^(-tW).
+    """
+
+    log_t: float
+    width: float
+    scaled_weights: Float64[np.ndarray, " M"]
+    decay: Float64[np.ndarray, " M"]
+    log_phi: float
 
 
 class DeltaMethod(NamedTuple):
@@ -171,23 +189,16 @@ def self_normalised_moments(draw: WeightedDraw, num_draws: int) -> MeanVariance:
     Raises:
         InvalidInput: n below 1, or a sequence has weight 0 (the ratio is undefined where all draws have).
     """
-    _check_num_draws(num_draws)
-    _check_positive(draw)
     n, truth = num_draws, target_mean(draw)
-    probs, gaps = np.exp(draw.log_probs), draw.values - truth
-    lowest = -_NEGLIGIBLE - math.log(n) - float(draw.log_weights.max())
-    highest = math.log(_UNDERFLOW) - float(draw.log_weights.min())
+    gaps = draw.values - truth
     bias = square = 0.0
-    for log_t in np.arange(lowest, highest + _STEP, _STEP):
-        scaled_weights = np.exp(np.minimum(log_t + draw.log_weights, math.log(_UNDERFLOW)))
-        decay = probs * np.exp(-scaled_weights)
-        log_phi = _log_mean_decay(probs, scaled_weights)
-        a_1 = float(decay @ (scaled_weights * gaps))
-        a_2 = float(decay @ (scaled_weights * gaps) ** 2)
-        bias += _STEP * n * a_1 * math.exp((n - 1) * log_phi)
-        square += _STEP * n * a_2 * math.exp((n - 1) * log_phi)
+    for node in decay_nodes(draw, num_draws):
+        a_1 = float(node.decay @ (node.scaled_weights * gaps))
+        a_2 = float(node.decay @ (node.scaled_weights * gaps) ** 2)
+        bias += node.width * n * a_1 * math.exp((n - 1) * node.log_phi)
+        square += node.width * n * a_2 * math.exp((n - 1) * node.log_phi)
         if n > 1:
-            square += _STEP * n * (n - 1) * a_1**2 * math.exp((n - 2) * log_phi)
+            square += node.width * n * (n - 1) * a_1**2 * math.exp((n - 2) * node.log_phi)
     return MeanVariance(truth + bias, square - bias**2)
 
 
@@ -233,6 +244,31 @@ def self_normalised_moments_by_enumeration(draw: WeightedDraw, num_draws: int) -
     probs = np.exp(log_probs)
     mean = float(probs @ estimates)
     return MeanVariance(mean, float(probs @ (estimates - mean) ** 2))
+
+
+def decay_nodes(draw: WeightedDraw, num_draws: int) -> Iterator[DecayNode]:
+    """The nodes at which sums over n independent draws factor; see the module's first lines.
+
+    Args:
+        draw: of the proposal.
+        num_draws: n, at least 1.
+
+    Yields:
+        Nodes in ascending order of t, from where phi^n is 1 to where nothing is left of it.
+
+    Raises:
+        InvalidInput: n below 1, or a sequence has weight 0.
+    """
+    _check_num_draws(num_draws)
+    _check_positive(draw)
+    probs = np.exp(draw.log_probs)
+    lowest = -_NEGLIGIBLE - math.log(num_draws) - float(draw.log_weights.max())
+    highest = math.log(_UNDERFLOW) - float(draw.log_weights.min())
+    for log_t in np.arange(lowest, highest + _STEP, _STEP):
+        scaled_weights = np.exp(np.minimum(log_t + draw.log_weights, math.log(_UNDERFLOW)))
+        decay = probs * np.exp(-scaled_weights)
+        log_phi = _log_mean_decay(probs, scaled_weights)
+        yield DecayNode(float(log_t), _STEP, scaled_weights, decay, log_phi)
 
 
 def _log_mean_decay(probs: np.ndarray, scaled_weights: np.ndarray) -> float:
