@@ -9,6 +9,14 @@ log_evidence(population)
 """
 
 from theory.smc.adapted import adapted_smc as adapted_smc
+from theory.smc.bounds import DivergenceBounds as DivergenceBounds
+from theory.smc.bounds import EvidenceBounds as EvidenceBounds
+from theory.smc.bounds import ExactDraw as ExactDraw
+from theory.smc.bounds import conditional_evidence as conditional_evidence
+from theory.smc.bounds import exact_draw_from_layers as exact_draw_from_layers
+from theory.smc.bounds import exact_draw_from_rejection as exact_draw_from_rejection
+from theory.smc.bounds import proposal_divergence_bounds as proposal_divergence_bounds
+from theory.smc.bounds import smc_divergence_bounds as smc_divergence_bounds
 from theory.smc.bridging import bridged_smc as bridged_smc
 from theory.smc.bridging import linear_ramp as linear_ramp
 from theory.smc.conditional import conditional_smc as conditional_smc
@@ -20,6 +28,9 @@ from theory.smc.feynman_kac import feynman_kac as feynman_kac
 from theory.smc.hidden_markov import HiddenMarkovModel as HiddenMarkovModel
 from theory.smc.hidden_markov import bootstrap_filter as bootstrap_filter
 from theory.smc.hidden_markov import forward_log_evidence as forward_log_evidence
+from theory.smc.lookahead import LookaheadInfo as LookaheadInfo
+from theory.smc.lookahead import lookahead_power_sampling as lookahead_power_sampling
+from theory.smc.lookahead import lookahead_smc as lookahead_smc
 from theory.smc.population import Population as Population
 from theory.smc.population import draw_one as draw_one
 from theory.smc.population import log_evidence as log_evidence

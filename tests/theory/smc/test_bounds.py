@@ -1,0 +1,194 @@
+"""Bounds on log Z from both sides: exact expectations sandwich it, and the runs have those expectations."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from models.tabular.toys import toy_b, toy_d, toy_e
+from tests.stat_asserts import assert_mean, assert_rejected
+from tests.theory.smc.runs import ALPHA, LAYERS, MODEL, POWER, begin
+from theory.errors import InvalidInput
+from theory.exact import (
+    ContextTable,
+    Law,
+    base_law,
+    enumerate_sequences,
+    kl_divergence,
+    power_law,
+    temperature_law,
+    unroll,
+)
+from theory.exact.sampling import draw_sequences
+from theory.exact.smc_log_evidence import (
+    expected_conditional_log_evidence,
+    expected_log_evidence,
+)
+from theory.exact.smc_population import plain_filter
+from theory.importance import trajectory_log_weights
+from theory.rejection import RejectionState
+from theory.resampling.conditional import conditional_multinomial
+from theory.resampling.multinomial import multinomial
+from theory.smc import (
+    EvidenceBounds,
+    ExactDraw,
+    conditional_evidence,
+    every,
+    exact_draw_from_layers,
+    exact_draw_from_rejection,
+    log_evidence,
+    proposal_divergence_bounds,
+    smc,
+    smc_divergence_bounds,
+    temperature_proposal,
+)
+from theory.smc.bounds import check_reference, read_reference
+
+NUM = 6000
+RULES = temperature_proposal(ALPHA)
+EVERY = every(4)
+PROPOSAL = temperature_law(LAYERS, ALPHA)
+LOWER = expected_log_evidence(ALPHA, PROPOSAL, EVERY)
+UPPER = expected_conditional_log_evidence(ALPHA, PROPOSAL, POWER.law, EVERY)
+
+
+@pytest.mark.parametrize("table", [toy_b(), toy_d(), toy_e()])
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_the_expectations_sandwich_log_z(table: ContextTable, alpha: float) -> None:
+    layers = unroll(table)
+    power, proposal = power_law(layers, alpha), temperature_law(layers, alpha)
+    for schedule in ((), tuple(range(1, len(layers)))):
+        low = expected_log_evidence(alpha, proposal, schedule)
+        high = expected_conditional_log_evidence(alpha, proposal, power.law, schedule)
+        assert low + 1e-3 < power.log_Z < high - 1e-3
+        # A reference from the proposal bounds nothing: below log Z here, and without resampling it is the ordinary run.
+        wrong = expected_conditional_log_evidence(alpha, proposal, proposal, schedule)
+        assert wrong < power.log_Z - 1e-3
+        if not schedule:
+            assert wrong == pytest.approx(low, rel=1e-12)
+
+
+def test_an_optimal_proposal_leaves_no_gap() -> None:
+    for schedule in ((), EVERY):
+        assert expected_log_evidence(ALPHA, POWER.law, ()) == pytest.approx(POWER.log_Z)
+        high = expected_conditional_log_evidence(ALPHA, POWER.law, POWER.law, ())
+        assert high == pytest.approx(POWER.log_Z), schedule
+
+
+def two_rows(law: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities of all sequences under the target and a proposal, and their weights."""
+    log_p, log_pi, log_q = enumerate_sequences((base_law(LAYERS), POWER.law, law)).log_probs
+    return np.exp(log_pi), np.exp(log_q), np.exp(ALPHA * log_p - log_q)
+
+
+def test_without_resampling_the_expectations_are_double_sums() -> None:
+    pi, q, weights = two_rows(PROPOSAL)
+    log_mean = np.log((weights[:, None] + weights[None, :]) / 2)
+    assert expected_log_evidence(ALPHA, PROPOSAL, ()) == pytest.approx(q @ log_mean @ q)
+    high = expected_conditional_log_evidence(ALPHA, PROPOSAL, POWER.law, ())
+    assert high == pytest.approx(pi @ log_mean @ q)
+
+
+def test_the_gap_holds_both_divergences_of_a_final_draw() -> None:
+    """KL(q_smc || pi) <= log Z - low, KL(pi || q_smc) <= high - log Z, with the exact law of a final draw."""
+    run = plain_filter(ALPHA, PROPOSAL, 2, EVERY)
+    pi = np.exp(enumerate_sequences((POWER.law,)).log_probs[0])
+    ratio = np.log(run.final_draw / pi)
+    to_target, from_target = float(run.final_draw @ ratio), float(-pi @ ratio)
+    assert 0 < to_target <= POWER.log_Z - LOWER
+    assert 0 < from_target <= UPPER - POWER.log_Z
+    bounds = smc_divergence_bounds(EvidenceBounds(jnp.array([LOWER]), jnp.array([UPPER])))
+    assert bounds.to_target == bounds.from_target
+    assert bounds.to_target == (0.0, pytest.approx(UPPER - LOWER, rel=1e-6))
+    assert to_target + from_target < bounds.to_target[1]
+    crossed = smc_divergence_bounds(EvidenceBounds(jnp.array([1.0]), jnp.array([0.5])))
+    assert crossed.to_target == (0.0, 0.0)
+
+
+def test_a_proposals_divergences_lie_in_their_intervals() -> None:
+    pi, q, weights = two_rows(PROPOSAL)
+    exact = EvidenceBounds(jnp.array([LOWER]), jnp.array([UPPER]))
+    of_q, of_pi = (jnp.array([law @ np.log(weights)]) for law in (q, pi))
+    found = proposal_divergence_bounds(exact, of_q, of_pi)
+    forward, backward = kl_divergence(PROPOSAL, POWER.law), kl_divergence(POWER.law, PROPOSAL)
+    for (low, high), truth in ((found.to_target, forward), (found.from_target, backward)):
+        assert low < truth < high
+        assert high - low == pytest.approx(UPPER - LOWER, rel=1e-5)
+    assert found.to_target[1] - forward == pytest.approx(UPPER - POWER.log_Z, abs=1e-5)
+    assert found.from_target[1] - backward == pytest.approx(POWER.log_Z - LOWER, abs=1e-5)
+
+
+@jax.jit
+def ordinary(key: jax.Array) -> jax.Array:
+    return log_evidence(smc(key, MODEL, RULES, ALPHA, begin(MODEL, NUM, 2), multinomial, EVERY)[0])
+
+
+@jax.jit
+def around(key: jax.Array, tokens: jax.Array, lengths: jax.Array) -> tuple[jax.Array, jax.Array]:
+    after, log_Z = conditional_evidence(
+        key,
+        MODEL,
+        RULES,
+        ExactDraw(tokens, lengths, ALPHA),
+        begin(MODEL, NUM, 2),
+        conditional_multinomial,
+        EVERY,
+    )
+    return after.generation.trajectories.tokens, log_Z
+
+
+@functools.cache
+def reference() -> ExactDraw:
+    return exact_draw_from_layers(jax.random.key(1), LAYERS, ALPHA, NUM)
+
+
+def test_runs_have_the_exact_expectations() -> None:
+    assert_mean(np.asarray(ordinary(jax.random.key(2))), LOWER, smallest_bias=0.1)
+    tokens, log_Z = around(jax.random.key(3), reference().tokens, reference().lengths)
+    assert_mean(np.asarray(log_Z), UPPER, smallest_bias=0.1)
+    np.testing.assert_array_equal(tokens[::2], reference().tokens)
+
+
+def test_a_reference_from_the_proposal_is_seen() -> None:
+    drawn = draw_sequences(jax.random.key(1), PROPOSAL, NUM)
+    _, log_Z = around(jax.random.key(3), jnp.asarray(drawn.tokens), jnp.asarray(drawn.lengths))
+    values = np.asarray(log_Z)
+    assert_rejected(lambda: assert_mean(values, UPPER, smallest_bias=0.1))
+    assert values.mean() < POWER.log_Z
+    truth = expected_conditional_log_evidence(ALPHA, PROPOSAL, PROPOSAL, EVERY)
+    assert_mean(values, truth, smallest_bias=0.1)
+
+
+def test_a_reference_is_read_as_the_rules_would_have_drawn_it() -> None:
+    some = ExactDraw(reference().tokens[:50], reference().lengths[:50], ALPHA)
+    paid, rows = read_reference(MODEL, RULES, some, begin(MODEL, 50, 3))
+    listed = enumerate_sequences((base_law(LAYERS), PROPOSAL))
+    index = {tokens: i for i, tokens in enumerate(listed.sequences)}
+    got = rows.trajectories
+    for row in range(50):
+        i = index[tuple(np.asarray(got.tokens)[row, : int(got.lengths[row])].tolist())]
+        for found, truth in ((got.log_p, 0), (got.log_q, 1)):
+            assert float(found[row].sum()) == pytest.approx(listed.log_probs[truth][i], abs=1e-5)
+        assert bool(got.ended[row]) == (int(got.tokens[row, int(got.lengths[row]) - 1]) == 2)
+    np.testing.assert_allclose(trajectory_log_weights(got, ALPHA), got.log_z.sum(axis=1), atol=1e-5)
+    spent = np.asarray(paid.generation.ledger.prefill_tokens)[1]
+    assert spent == int(some.lengths.sum())
+    _, plain = read_reference(MODEL, (), some, begin(MODEL, 50, 3))
+    np.testing.assert_array_equal(plain.trajectories.log_q, plain.trajectories.log_p)
+
+
+def test_only_exact_draws_are_taken() -> None:
+    population = begin(MODEL, 2, 3)
+    with pytest.raises(InvalidInput, match="reference of type tuple"):
+        check_reference(tuple(reference()), population)
+    with pytest.raises(InvalidInput, match="6000 references for 2 populations"):
+        check_reference(reference(), population)
+    generation = population.generation
+    zeros = jnp.zeros(6, jnp.int32)
+    state = RejectionState(generation, zeros > 0, zeros, zeros, jnp.zeros((), jnp.int32))
+    with pytest.raises(InvalidInput, match="was accepted"):
+        exact_draw_from_rejection(state, ALPHA)
+    kept = exact_draw_from_rejection(state._replace(accepted=zeros == 0), ALPHA)
+    assert kept.tokens.shape == (6, 4) and kept.alpha == ALPHA
