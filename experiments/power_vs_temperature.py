@@ -172,7 +172,7 @@ def _table(part: _Part, progress: Progress) -> pa.Table:
 
 
 def draw_figures(found: Mapping[str, pa.Table], folder: Path) -> list[Path]:
-    """Draw every figure whose tables have rows.
+    """Draw every figure of these tables that has rows.
 
     Args:
         found: tables by name.
@@ -184,7 +184,7 @@ def draw_figures(found: Mapping[str, pa.Table], folder: Path) -> list[Path]:
     files: list[Path] = []
     for name, spec in FIGURES.items():
         first, *rest = spec.tables
-        if found[first].num_rows:
+        if first in found and found[first].num_rows:
             figure = spec.draw(found[first], *(found[other] for other in rest))
             files += draw_to_files(figure, make_folder(folder), name)
     return files
@@ -218,7 +218,7 @@ def run(arguments: Arguments) -> int:
     if arguments.json is not None:
         write_json(_result(arguments, done.tables, text, files), arguments.json)
     if arguments.export is not None:
-        for name in LAYOUTS:
+        for name in LAYOUTS.keys() & done.tables.keys():
             write_table(done.tables[name], arguments.export / f"{name}.csv")
     passed = all(done.tables["verdicts"].column("ok").to_pylist())
     if not passed:

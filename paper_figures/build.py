@@ -25,6 +25,7 @@ from paper_figures import (
     divergence_against_alpha,
     ess_against_length,
     first_token_ranking,
+    planted_defect_damage,
     two_laws,
 )
 from paper_figures.columns import Layout, read_csv, write_csv
@@ -83,6 +84,11 @@ FIGURES: dict[str, FigureSpec] = {
         ("first_token_ranking",),
         "Temperature and power can rank first tokens in opposite orders.",
     ),
+    "planted_defect_damage": FigureSpec(
+        planted_defect_damage.draw,
+        ("planted_defect_damage",),
+        "Each public mistake changes what a sampler computes, by 1 % or by a factor of 70.",
+    ),
 }
 
 LAYOUTS: dict[str, Layout] = {
@@ -91,6 +97,7 @@ LAYOUTS: dict[str, Layout] = {
     "ess_against_length": ess_against_length.LAYOUT,
     "crossover_lengths": ess_against_length.CROSSOVER_LAYOUT,
     "first_token_ranking": first_token_ranking.LAYOUT,
+    "planted_defect_damage": planted_defect_damage.LAYOUT,
 }
 
 PDF_METADATA = {"Creator": "rolloutlab", "Producer": "matplotlib", "CreationDate": None}

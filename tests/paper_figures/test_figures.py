@@ -26,6 +26,12 @@ AWKWARD_TOKENS = ["$x^2$ and $y$", "\n", "日本語", "<|endoftext|>", "w" * 70]
 LONG_NAME = "A model whose $name$ is far longer than any panel is wide, by half a page or so"
 
 
+# Of models that users may give; the others show what the house itself has made.
+MODEL_FIGURES = [
+    name for name, spec in FIGURES.items() if LAYOUTS[spec.tables[0]].columns[0].name == "model"
+]
+
+
 def committed_tables(name: str) -> list[pa.Table]:
     return [read_table(HOME / "tables" / f"{table}.csv") for table in FIGURES[name].tables]
 
@@ -85,7 +91,7 @@ def test_a_committed_figure_can_be_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("source", [awkward_tables, many_tables])
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", MODEL_FIGURES)
 def test_a_figure_of_any_model_can_be_read(
     name: str, source: Callable[[str], list[pa.Table]]
 ) -> None:
@@ -329,3 +335,39 @@ def test_only_the_likeliest_tokens_are_drawn_and_the_title_says_so() -> None:
     figure = FIGURES["first_token_ranking"].draw(table)
     shown = {text.get_text() for text in drawn_texts(figure)}
     assert {"t5", "t6", "t7", "t8", "M, 4 of 9 tokens"} <= shown and "t4" not in shown
+
+
+def test_a_bar_for_each_planted_bug_ends_at_its_damage() -> None:
+    (table,) = committed_tables("planted_defect_damage")
+    figure = committed_figure("planted_defect_damage")
+    groups = split_rows(table, "family")
+    assert [panel.get_title(loc="left") for panel in figure.axes] == [name for (name,) in groups]
+    for panel, rows in zip(figure.axes, groups.values(), strict=True):
+        bars = [patch for patch in panel.patches if isinstance(patch, Rectangle)]
+        low, high = panel.get_xlim()
+        assert [bar.get_x() + bar.get_width() for bar in bars] == pytest.approx(
+            [row["damage"] for row in rows], rel=1e-12
+        )
+        assert all(low < row["damage"] <= high for row in rows)
+        assert [label.get_text() for label in panel.get_yticklabels()] == [
+            row["kind"] for row in rows
+        ]
+        shades = {(row["unit"], bar.get_hatch()) for row, bar in zip(rows, bars, strict=True)}
+        assert len(shades) == len({row["unit"] for row in rows})
+        assert list(panel.get_ylim()) == sorted(panel.get_ylim(), reverse=True)
+
+
+def test_planted_bugs_with_any_names_and_damages_can_be_read() -> None:
+    rows = [
+        (family, kind, unit, "a toy", damage)
+        for family in ("$a$", LONG_NAME, "c")
+        for kind, unit, damage in (
+            (LONG_NAME, "total variation", 1e-9),
+            ("$x^2$ and $y$", "relative bias", 1e9),
+            ("日本語", "wrong share", 1.0),
+        )
+    ]
+    layout = LAYOUTS["planted_defect_damage"]
+    table = pa.table([list(c) for c in zip(*rows, strict=True)], schema=schema(layout))
+    for few in (table, table.slice(0, 1)):
+        assert faults(FIGURES["planted_defect_damage"].draw(few)) == []

@@ -111,11 +111,64 @@ def gumbels_not_given_max(
     return jnp.where(maximum[..., None] > -jnp.inf, perturbed, -jnp.inf)
 
 
-def weights_without_threshold(log_p: Array, log_q: Array, kappa: Array) -> Array:
+def weights_without_threshold(log_p: Array, scores: Array, log_q: Array, kappa: Array) -> Array:
     """Weighs distinct draws as if they were independent draws of q: p / (N q)."""
     return log_p - log_q - jnp.log(log_q.shape[-1])
 
 
-def weights_by_own_threshold(log_p: Array, scores: Array, log_q: Array) -> Array:
+def weights_by_own_threshold(log_p: Array, scores: Array, log_q: Array, kappa: Array) -> Array:
     """Takes the k-th largest score, which was drawn, for the (k + 1)-th, which was not."""
     return log_p - jnp.log(-jnp.expm1(-jnp.exp(log_q - scores[:, -1:])))
+
+
+def top_k_keeps_one_more(logits: Float[Array, "B V"], num_tokens: float) -> Array:
+    """The k-th place counted from 0: one token too many."""
+    order, _ = _mass_before(logits)
+    return _keep_ranks(logits, order, jnp.arange(logits.shape[-1])[None] <= num_tokens)
+
+
+def min_p_of_one(logits: Float[Array, "B V"], fraction: float) -> Array:
+    """The threshold is the fraction itself, not the fraction of the largest probability."""
+    probs = jax.nn.softmax(logits, axis=-1)
+    return jnp.where(probs >= fraction, logits, -jnp.inf)
+
+
+def greedy_takes_the_last_of_ties(logits: Float[Array, "B V"], temperature: float) -> Array:
+    """At temperature 0 the highest index wins; which one it is depends on the backend."""
+    if temperature > 0:
+        return logits / temperature
+    last = logits.shape[-1] - 1 - jnp.argmax(logits[:, ::-1], axis=-1)
+    return jnp.where(jnp.arange(logits.shape[-1])[None] == last[:, None], 0.0, -jnp.inf)
+
+
+def greedy_shares_ties(logits: Float[Array, "B V"], temperature: float) -> Array:
+    """At temperature 0 all maxima stay: two runs of one prompt may differ."""
+    if temperature > 0:
+        return logits / temperature
+    return jnp.where(logits == jnp.max(logits, axis=-1, keepdims=True), 0.0, -jnp.inf)
+
+
+def top_p_before_temperature(
+    temperature: TokenRule, top_p: TokenRule
+) -> tuple[TokenRule, TokenRule]:
+    """The mass that top-p speaks of is not that of the law that is drawn from."""
+    return top_p, temperature
+
+
+def filters_one_after_the_other(top_k: TokenRule, top_p: TokenRule) -> tuple[TokenRule, TokenRule]:
+    """Read jointly, both look at one law; here top-p sees what top-k has renormalised."""
+    return top_k, top_p
+
+
+def repetition_divides_negative_logits(
+    logits: Float[Array, "B V"], counts: Int[Array, "B V"], penalty: float
+) -> Array:
+    """Divides by the penalty whatever the sign: a log probability comes nearer to 0, and the token is encouraged."""
+    return jnp.where(counts > 0, logits / penalty, logits)
+
+
+def presence_charges_every_time(
+    logits: Float[Array, "B V"], counts: Int[Array, "B V"], penalty: float
+) -> Array:
+    """The presence penalty grows with the number of times, which is the frequency penalty."""
+    return logits - penalty * counts.astype(logits.dtype)

@@ -158,3 +158,29 @@ def swap_with_the_wrong_sign(
 ) -> Any:
     """In the place of `swap_log_ratio`: the more likely sequence goes to the lower exponent."""
     return (high_alpha - low_alpha) * (high.log_p.sum(axis=1) - low.log_p.sum(axis=1))
+
+
+def never_rejects(
+    alpha: Any, cut_law: CutLaw, current: Records, proposal: Records, cuts: Any
+) -> Any:
+    """The new log target is taken from itself: every ratio is 1."""
+    return 0.0 * length_ratio_missing(alpha, cut_law, current, proposal, cuts)
+
+
+def single_try_ratio(log_weights: Any, chosen: Any, log_current: Any) -> Any:
+    """In the place of `multiple_try_log_ratio`: the chosen candidate against the current sequence, as if it had been the only one."""
+    return np.asarray(log_weights)[np.arange(len(chosen)), chosen] - log_current
+
+
+def averages_accepted_states(law: np.ndarray, transition: Transition) -> np.ndarray:
+    """An average over accepted proposals only, which forgets how long the chain stood where it was.
+
+    Under a reversible kernel a state counts in proportion to its probability times how often its own proposals are accepted.
+    """
+    accepted = law * transition.acceptance
+    return accepted / accepted.sum()
+
+
+def three_defects_of_a_public_sampler() -> tuple[Any, Any]:
+    """Limits and ratio of a move with a shrinking horizon, a clipped tail and no length ratio."""
+    return shrinking_limits, clipped_tail_and_no_length_ratio

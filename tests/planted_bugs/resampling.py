@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from theory.log_weights import log_mean_weight
-from theory.resampling import systematic_from_uniforms
+from theory.log_weights import ess, log_mean_weight
+from theory.resampling import multinomial_from_uniforms, systematic_from_uniforms
 from theory.resampling.ancestors import equal_log_weights
 
 Bug = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
@@ -94,3 +94,63 @@ def all_dead_collapses(uniforms: jax.Array, log_weights: jax.Array) -> tuple[jax
     dead = jnp.all(jnp.isneginf(log_weights), axis=-1, keepdims=True)
     ancestors = systematic_from_uniforms(uniforms, log_weights)
     return jnp.where(dead, 0, ancestors), equal_log_weights(log_weights)
+
+
+def weights_kept(uniforms: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log weights stay in their slots, though other particles stand there now."""
+    return systematic_from_uniforms(uniforms, log_weights), log_weights
+
+
+def weights_inherited(uniforms: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Children keep their parent's weight, which their number has already paid for."""
+    ancestors = systematic_from_uniforms(uniforms, log_weights)
+    return ancestors, jnp.take_along_axis(log_weights, ancestors, axis=-1)
+
+
+def one_uniform_for_all_draws(
+    uniforms: jax.Array, log_weights: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Multinomial resampling with one uniform where N are needed: a single parent for everyone."""
+    shared = jnp.broadcast_to(uniforms[:, None], log_weights.shape)
+    return multinomial_from_uniforms(shared, log_weights), equal_log_weights(log_weights)
+
+
+def residual_without_the_remainder(
+    uniforms: jax.Array, log_weights: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """floor(N w) copies for certain; slots that are left over go to the heaviest particle instead of a draw."""
+    certain = _certain(log_weights)
+    rest = log_weights.shape[-1] - jnp.sum(certain, axis=-1, keepdims=True, dtype=jnp.int32)
+    heaviest = jnp.arange(certain.shape[-1])[None] == jnp.argmax(certain, axis=-1)[:, None]
+    return _repeat(certain + jnp.where(heaviest, rest, 0)), equal_log_weights(log_weights)
+
+
+def residual_drawn_by_the_weights(
+    uniforms: jax.Array, log_weights: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """What is left over is drawn by the weights themselves, not by what the certain copies have not paid: N w - floor(N w)."""
+    certain = _certain(log_weights)
+    rest = log_weights.shape[-1] - jnp.sum(certain, axis=-1, keepdims=True, dtype=jnp.int32)
+    drawn = jax.vmap(lambda c, u: jnp.searchsorted(c, u, side="right"))(
+        _cumulative(log_weights), uniforms
+    )
+    slots = jnp.arange(log_weights.shape[-1], dtype=jnp.int32)
+    mine = (drawn[..., None] == slots[None, None]) & (slots[None] < rest)[..., None]
+    return _repeat(certain + jnp.sum(mine, axis=1, dtype=jnp.int32)), equal_log_weights(log_weights)
+
+
+def _certain(log_weights: jax.Array) -> jax.Array:
+    scaled = log_weights.shape[-1] * jax.nn.softmax(log_weights, axis=-1)
+    return jnp.floor(scaled + 1e-9).astype(jnp.int32)
+
+
+def _repeat(counts: jax.Array) -> jax.Array:
+    slots = jnp.arange(counts.shape[-1], dtype=jnp.int32)
+    ends = jnp.cumsum(counts, axis=-1, dtype=jnp.int32)
+    return jax.vmap(lambda end: jnp.searchsorted(end, slots, side="right"))(ends)
+
+
+def resamples_below_one_particle(log_weights: jax.Array, threshold: float) -> jax.Array:
+    """In the place of `needs_resampling`: the effective sample size, which is at least 1, against a share of N."""
+    size = ess(log_weights)
+    return (size > 0) & (size < threshold)

@@ -1,5 +1,7 @@
 """Rules in their order: what is drawn from is the composition of the definitions, and nothing is ever NaN."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,6 +91,31 @@ def test_another_order_is_another_law(bug: tuple[TokenRule, ...]) -> None:
     """The check of the default order sees every one of these."""
     with pytest.raises(AssertionError):
         check_law(law_by(bug), DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("rules", "definition", "bug"),
+    [
+        (
+            (temperature(2.0), top_p(0.7)),
+            reference.in_sequence(reference.temperature(2.0), reference.top_p(0.7)),
+            planted.top_p_before_temperature,
+        ),
+        (
+            (top_k(2), top_p(0.5)),
+            reference.side_by_side(reference.top_k(2), reference.top_p(0.5)),
+            planted.filters_one_after_the_other,
+        ),
+    ],
+)
+def test_an_order_that_was_not_declared_is_another_law(
+    rules: tuple[TokenRule, TokenRule],
+    definition: reference.Rule,
+    bug: Callable[[TokenRule, TokenRule], tuple[TokenRule, ...]],
+) -> None:
+    check_law(law_by(default_rules(*rules)), definition)
+    with pytest.raises(AssertionError):
+        check_law(law_by(bug(*rules)), definition)
 
 
 def test_swapped_sequential_filters_are_seen() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -89,6 +90,10 @@ def test_the_other_filters_are_their_definitions(
         (laws.check_top_k, planted.top_k_keeps_ties),
         (laws.check_min_p, planted.min_p_writes_zero),
         (laws.check_temperature, planted.temperature_divides_first),
+        (laws.check_top_k, planted.top_k_keeps_one_more),
+        (laws.check_min_p, planted.min_p_of_one),
+        (laws.check_temperature, planted.greedy_takes_the_last_of_ties),
+        (laws.check_temperature, planted.greedy_shares_ties),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
@@ -140,6 +145,31 @@ def test_penalties_are_their_definitions(
     expected = [definition(parameter, c)(row) for c, row in zip(counts, pmfs, strict=True)]
     np.testing.assert_allclose(np.exp(np.asarray(law.log_probs)), expected, atol=2e-6)
     np.testing.assert_array_equal(np.asarray(law.support), pmfs > 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "definition", "bug"),
+    [
+        (repetition, reference.repetition, planted.repetition_divides_negative_logits),
+        (presence, reference.presence, planted.presence_charges_every_time),
+    ],
+)
+def test_planted_penalties_are_caught(
+    make: Callable[[float], TokenRule],
+    definition: Callable[[float, np.ndarray], reference.Rule],
+    bug: Callable[..., jax.Array],
+) -> None:
+    pmfs = random_pmfs(seed=9)
+    counts = np.random.default_rng(9).integers(0, 4, pmfs.shape)
+    expected = [definition(1.3, c)(row) for c, row in zip(counts, pmfs, strict=True)]
+
+    def check(logits: jax.Array) -> None:
+        law = np.exp(np.asarray(jax.nn.log_softmax(logits, axis=-1), np.float64))
+        np.testing.assert_allclose(law, expected, atol=2e-6)
+
+    check(make(1.3)(as_logits(pmfs), jnp.asarray(counts)))
+    with pytest.raises(AssertionError):
+        check(bug(as_logits(pmfs), jnp.asarray(counts), 1.3))
 
 
 def test_pads_are_never_counted() -> None:

@@ -18,7 +18,7 @@ from theory.exact.transition import (
     suffix_transition,
 )
 from theory.mcmc import density
-from theory.mcmc.cuts import CutLaw, start_cut, uniform_cut
+from theory.mcmc.cuts import CutLaw, entropy_cut, start_cut, uniform_cut
 
 
 class Setting(NamedTuple):
@@ -33,6 +33,7 @@ class Setting(NamedTuple):
 E4 = Setting(toy_e(), 4.0, 4.0, uniform_cut())
 F2 = Setting(toy_f(), 2.0, 2.0, uniform_cut())
 F4 = Setting(toy_f(), 4.0, 4.0, uniform_cut())
+E4_ENTROPY = Setting(toy_e(), 4.0, 4.0, entropy_cut())
 E4_BASE = Setting(toy_e(), 4.0, 1.0, uniform_cut())
 B4_START = Setting(toy_b(), 4.0, 4.0, start_cut())
 
@@ -51,14 +52,17 @@ RATIOS: list[tuple[Callable[..., Any], Setting, float]] = [
     (planted.length_ratio_missing, E4, 0.183801),
     (planted.length_ratio_missing, F2, 0.244474),
     (planted.length_ratio_missing, F4, 0.212851),
+    (planted.length_ratio_missing, E4_ENTROPY, 0.171748),
     (planted.clipped_tail, F2, 0.0000242),
     (planted.clipped_tail, F4, 0.012402),
+    (planted.clipped_tail_and_no_length_ratio, F4, 0.225460),
     (planted.wrong_hastings_sign, B4_START, 0.498590),
     (planted.wrong_hastings_sign, E4, 0.785763),
     (planted.proposal_term_missing, E4_BASE, 0.053336),
     (planted.log_z_dropped, E4, 0.754189),
     (planted.mean_instead_of_sum, E4, 0.801796),
     (planted.eos_probability_omitted, E4, 0.452002),
+    (planted.never_rejects, E4, 0.840478),
 ]
 
 
@@ -119,6 +123,28 @@ def test_multiple_try_weights_need_the_cut(monkeypatch: pytest.MonkeyPatch) -> N
         )
 
 
+def test_a_chosen_try_is_not_a_single_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate was chosen by weight: against the current sequence stand the others too."""
+    space = sequence_space(E4.table, E4.alpha)
+    target = target_law(space, E4.alpha)
+    assert_invariant(multiple_try_transition(space, E4.alpha, E4.cut_law, 2), target)
+    monkeypatch.setattr(density, "multiple_try_log_ratio", planted.single_try_ratio)
+    wrong = multiple_try_transition(space, E4.alpha, E4.cut_law, 2)
+    with pytest.raises(AssertionError):
+        assert_invariant(wrong, target)
+    assert total_variation(stationary_law(wrong.matrix), target) == pytest.approx(
+        0.0377356, abs=1e-7
+    )
+
+
+def test_an_average_counts_rejections() -> None:
+    """A state that is seldom left is likelier than the number of arrivals says."""
+    _, right, target = matrix(E4)
+    accepted = planted.averages_accepted_states(target, right)
+    assert total_variation(target @ right.matrix, target) < 1e-14
+    assert total_variation(accepted, target) == pytest.approx(0.493859, abs=1e-6)
+
+
 def test_without_the_length_ratio_sequences_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The invariant law is len(y) p(y)^alpha, normalised."""
     space, _, target = matrix(E4)
@@ -138,7 +164,9 @@ def test_a_shrinking_horizon_swallows_the_chain(
     setting: Setting, after_10: float, after_2000: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the clipped tail and without the length ratio, the chain ends in short unfinished sequences."""
-    monkeypatch.setattr(density, "log_ratio", planted.clipped_tail_and_no_length_ratio)
+    limits, log_ratio = planted.three_defects_of_a_public_sampler()
+    assert limits is planted.shrinking_limits  # whose matrix this is
+    monkeypatch.setattr(density, "log_ratio", log_ratio)
     states, wrong = planted.shrinking_horizon_transition(
         setting.table, setting.alpha, setting.cut_law
     )

@@ -87,12 +87,32 @@ def test_one_particle_is_its_own_ancestor() -> None:
         (planted.evidence_lost, laws.check_evidence_once),
         (planted.sum_instead_of_mean, laws.check_evidence_once),
         (planted.all_dead_collapses, laws.check_all_dead),
+        (planted.weights_kept, laws.check_unbiased_once),
+        (planted.weights_inherited, laws.check_unbiased_once),
+        (planted.residual_without_the_remainder, laws.check_unbiased_once),
     ],
     ids=name_of,
 )
 def test_planted_bug_is_rejected(bug: planted.Bug, check: Callable[[Scheme], None]) -> None:
     with pytest.raises(AssertionError):
         check(laws.planted_scheme(bug))
+
+
+def test_a_remainder_drawn_by_the_weights_is_rejected() -> None:
+    laws.check_unbiased_once(BY_NAME["residual"])
+    bug = planted.residual_drawn_by_the_weights
+    with pytest.raises(AssertionError):
+        laws.check_unbiased_once(Scheme(bug.__name__, int, bug, laws.multinomial_cuts))
+
+
+def test_one_uniform_for_all_draws_is_seen_in_the_variance() -> None:
+    """It is unbiased; but a particle has N offspring or none, and their number varies N times too much."""
+    weights = (0.45, 0.0, 0.35, 2.2)
+    one = laws.planted_scheme(planted.one_uniform_for_all_draws)
+    one = one._replace(cuts=lambda values: laws.multinomial_cuts(values)[:1])
+    laws.check_unbiased(one, (weights,))
+    right, wrong = moments(BY_NAME["multinomial"], weights), moments(one, weights)
+    np.testing.assert_allclose(wrong, 4 * right, atol=1e-12)
 
 
 @every_equal_scheme

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.planted_bugs import resampling as planted
 from tests.stat_asserts import assert_counts, assert_rejected
 from tests.theory.resampling.laws import SCHEMES, Scheme, outcomes
 from tests.theory.resampling.test_conditional import CONDITIONAL as CONDITIONAL_SCHEMES
@@ -209,6 +210,16 @@ def test_thresholds_at_the_ends(threshold: float, needed: bool) -> None:
     nearly_equal = jnp.array([0.0, 0.01, 0.0], jnp.float32)
     assert bool(resampling.needs_resampling(nearly_equal, threshold)) == needed
     assert not bool(resampling.needs_resampling(jnp.zeros(3), threshold))
+
+
+def test_the_threshold_is_a_share_of_the_particles() -> None:
+    """Sizes 1.0, 1.2, 1.5 and 2.2 of four, against a share of one half; the twin waits for a size below one half."""
+    lightest = np.array([0.005, 0.05, 0.1, 0.3])
+    weights = np.stack([np.ones(4), lightest, lightest, lightest], axis=1)
+    sizes = weights.sum(axis=1) ** 2 / np.square(weights).sum(axis=1)
+    rows = jnp.asarray(np.log(weights), jnp.float32)
+    np.testing.assert_array_equal(resampling.needs_resampling(rows, 0.5), sizes < 2)
+    assert not np.asarray(planted.resamples_below_one_particle(rows, 0.5)).any()
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])

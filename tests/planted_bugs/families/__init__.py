@@ -1,0 +1,1 @@
+"""The planted bugs with their exact damage, one module a family."""
