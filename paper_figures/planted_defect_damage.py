@@ -79,10 +79,9 @@ def draw(table: pa.Table) -> Figure:
             for name, rows in column:
                 size = ROW * (len(rows) + 1)
                 top -= GAP + size
-                box = (place * DOUBLE_COLUMN / 2 + LABELS, top, PANEL, size)
-                inches = (DOUBLE_COLUMN, height, DOUBLE_COLUMN, height)
+                left = place * DOUBLE_COLUMN / 2 + LABELS
                 panel = figure.add_axes(
-                    tuple(part / whole for part, whole in zip(box, inches, strict=True))
+                    (left / DOUBLE_COLUMN, top / height, PANEL / DOUBLE_COLUMN, size / height)
                 )
                 _draw_family(panel, name, rows, limits)
                 panel.tick_params(axis="x", labelbottom=(name, rows) == column[-1])

@@ -34,7 +34,7 @@ def row(defect: Defect) -> str:
         ", ".join(defect.reports) or "-",
         defect.toy,
         f"{number(defect.damage)} ({defect.unit})",
-        f"`{path.removeprefix('tests/')}`: `{function}`",
+        f"`{path}`: `{function}`",
     )
     return f"| {' | '.join(cells)} |"
 
