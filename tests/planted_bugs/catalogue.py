@@ -6,10 +6,10 @@ what is missing.
 """
 
 from tests.planted_bugs.defect import Defect
-from tests.planted_bugs.families import decoding, importance, mcmc, resampling, smc
+from tests.planted_bugs.families import decoding, importance, mcmc, particle_gibbs, resampling, smc
 
 FAMILIES: dict[str, tuple[Defect, ...]] = {
-    "Markov chains": mcmc.DEFECTS,
+    "Markov chains": (*mcmc.DEFECTS, *particle_gibbs.DEFECTS),
     "Populations": smc.DEFECTS,
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
