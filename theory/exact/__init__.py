@@ -29,6 +29,8 @@ from theory.exact.context_table import ContextTable as ContextTable
 from theory.exact.context_table import after_prompt as after_prompt
 from theory.exact.context_table import make_context_table as make_context_table
 from theory.exact.context_table import with_horizon as with_horizon
+from theory.exact.coupled import coupled_transition as coupled_transition
+from theory.exact.coupled import laws_apart as laws_apart
 from theory.exact.dense_chain import power_marginals as power_marginals
 from theory.exact.divergences import Bounds as Bounds
 from theory.exact.divergences import chi_square as chi_square

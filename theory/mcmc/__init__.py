@@ -17,11 +17,16 @@ from theory.mcmc.chains import Prompts as Prompts
 from theory.mcmc.chains import check_starts as check_starts
 from theory.mcmc.chains import make_design as make_design
 from theory.mcmc.chains import start_chains_at as start_chains_at
+from theory.mcmc.coupled import CoupledChains as CoupledChains
+from theory.mcmc.coupled import CoupledInfo as CoupledInfo
+from theory.mcmc.coupled import coupled_suffix_regeneration as coupled_suffix_regeneration
 from theory.mcmc.cuts import CutLaw as CutLaw
 from theory.mcmc.cuts import block_cut as block_cut
 from theory.mcmc.cuts import entropy_cut as entropy_cut
 from theory.mcmc.cuts import uniform_cut as uniform_cut
 from theory.mcmc.independence import independence as independence
+from theory.mcmc.meeting_times import total_variation_estimates as total_variation_estimates
+from theory.mcmc.meeting_times import unbiased_estimates as unbiased_estimates
 from theory.mcmc.multiple_try import multiple_try as multiple_try
 from theory.mcmc.particle_gibbs import GibbsInfo as GibbsInfo
 from theory.mcmc.particle_gibbs import References as References

@@ -156,6 +156,7 @@ def extend_chains(
     chains: Chains,
     design: Design,
     limits: Int[Array, " B"],
+    role: Role = Role.TOKEN,
 ) -> Chains:
     """Let the proposal go on with every sequence that has not ended.
 
@@ -165,18 +166,23 @@ def extend_chains(
         chains: where they stand.
         design: of the moves.
         limits: [B] most tokens of each sequence.
+        role: of the noise of the tokens.
 
     Returns:
         The chains, one iteration on.
     """
-    keys = keys_of(key, Role.TOKEN, chains)
+    keys = keys_of(key, role, chains)
     rules = proposal_rules(design)
     longer = generate(keys, model, rules, design.proposal_alpha, chains.generation, limits)
     return observe(model, chains._replace(iteration=chains.iteration + 1), longer, design)
 
 
 def start_chains(
-    key: Key[Array, ""], model: SequenceModel, prompts: Prompts, design: Design
+    key: Key[Array, ""],
+    model: SequenceModel,
+    prompts: Prompts,
+    design: Design,
+    role: Role = Role.TOKEN,
 ) -> Chains:
     """Start every chain from one whole draw of the proposal.
 
@@ -185,12 +191,13 @@ def start_chains(
         model: of the tokens.
         prompts: what the chains continue.
         design: of the moves.
+        role: of the noise of the tokens; a second chain under the same ids needs another.
 
     Returns:
         The chains at iteration 1. Only a reward can make their target zero: see `check_starts`.
     """
     limits = jnp.full(prompts.rows.shape, model.horizon, jnp.int32)
-    return extend_chains(key, model, empty_chains(model, prompts), design, limits)
+    return extend_chains(key, model, empty_chains(model, prompts), design, limits, role)
 
 
 def start_chains_at(

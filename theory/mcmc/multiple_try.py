@@ -104,6 +104,7 @@ def _candidates(
     """B K rows: the candidates of each chain side by side, each with noise of its own."""
     repeated = jnp.repeat(jnp.arange(chains.rows.shape[0]), tries)
     kept = take(model, cut(model, chains.generation, cuts), repeated)
+    num_kept = kept.trajectories.lengths
     by_chain = keys_of(key, Role.TOKEN, chains)
     keys = jax.vmap(lambda index: fold_rows(by_chain, index))(jnp.arange(tries)).T.reshape(-1)
     limits = jnp.full(repeated.shape, model.horizon, jnp.int32)
@@ -111,4 +112,4 @@ def _candidates(
     wide = chains._replace(
         entropies=chains.entropies[repeated], log_rewards=chains.log_rewards[repeated]
     )
-    return observe(model, wide, branched(drawn), design)
+    return observe(model, wide, branched(drawn, num_kept), design)

@@ -108,13 +108,50 @@ def suffix_move(
     Returns:
         The chains, one iteration on, and what happened.
     """
+    cuts = draw_index(keys_of(key, Role.CUT, chains), log_cut_laws(chains, design))
+    return regenerate(key, model, chains, design, limits, cuts)
+
+
+def log_cut_laws(chains: Chains, design: Design) -> Float32[Array, "B T"]:
+    """Law of the next cut of each chain.
+
+    Args:
+        chains: whose sequences have at least one token.
+        design: of the move.
+
+    Returns:
+        [B, T] natural log, normalised; -inf past the length.
+    """
+    records = records_of(chains)
+    return jnp.asarray(log_cut_probs(design.cut_law, records.entropies, records.lengths))
+
+
+def regenerate(
+    key: Key[Array, ""],
+    model: SequenceModel,
+    chains: Chains,
+    design: Design,
+    limits: Int[Array, " B"],
+    cuts: Int32[Array, " B"],
+) -> tuple[Chains, MoveInfo]:
+    """The rest of a move, once it is known where to cut.
+
+    Args:
+        key: the run's key.
+        model: of the tokens.
+        chains: whose sequences have at least one token.
+        design: of the move.
+        limits: [B] most tokens of a sequence; the same for every move on one target.
+        cuts: [B] tokens to keep, drawn from the cut law; a row cut at its end draws nothing and is not accepted.
+
+    Returns:
+        The chains, one iteration on, and what happened.
+    """
     before = records_of(chains)
-    log_cuts = log_cut_probs(design.cut_law, before.entropies, before.lengths)
-    cuts = draw_index(keys_of(key, Role.CUT, chains), jnp.asarray(log_cuts))
     kept = cut(model, chains.generation, cuts)
     keys = keys_of(key, Role.TOKEN, chains)
     drawn = generate(keys, model, proposal_rules(design), design.proposal_alpha, kept, limits)
-    proposal = observe(model, chains, branched(drawn), design)
+    proposal = observe(model, chains, branched(drawn, cuts), design)
     log_ratio = jnp.asarray(
         density.log_ratio(design.alpha, design.cut_law, before, records_of(proposal), cuts)
     )
@@ -130,17 +167,18 @@ def suffix_move(
     return choose(model, accepted, proposal, chains), info
 
 
-def branched(drawn: Generation) -> Generation:
+def branched(drawn: Generation, cuts: Int[Array, " B"]) -> Generation:
     """Enter the proposals of a move in the record: each branches off a sequence, and for each that is kept another is dropped.
 
     Args:
         drawn: the proposals.
+        cuts: [B] tokens that they began with; a row without more is no proposal.
 
     Returns:
         The same rows.
     """
-    num_rows = drawn.trajectories.lengths.shape[0]
-    ledger = charge(drawn.ledger, rollouts_branch=num_rows, rollouts_dropped=num_rows)
+    num = jnp.sum(drawn.trajectories.lengths > cuts, dtype=jnp.int32)
+    ledger = charge(drawn.ledger, rollouts_branch=num, rollouts_dropped=num)
     return drawn._replace(ledger=ledger)
 
 
