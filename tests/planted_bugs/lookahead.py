@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Key
 from theory.generation import Generation
 from theory.log_weights import log_mean_weight
 from theory.protocols import SequenceModel
-from theory.smc.lookahead import log_plug_in_law
+from theory.smc.lookahead_law import log_plug_in_law
 from theory.smc.zeta import Rollouts, log_terms, roll_out
 
 

@@ -115,6 +115,10 @@ from theory.exact.smc_finite_variance import (
     every_step_relative_variance as every_step_relative_variance,
 )
 from theory.exact.smc_finite_variance import twisted_relative_variance as twisted_relative_variance
+from theory.exact.smc_log_evidence import (
+    expected_conditional_log_evidence as expected_conditional_log_evidence,
+)
+from theory.exact.smc_log_evidence import expected_log_evidence as expected_log_evidence
 from theory.exact.smc_population import FiniteRun as FiniteRun
 from theory.exact.smc_population import adapted_filter as adapted_filter
 from theory.exact.smc_population import plain_filter as plain_filter

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from models.tabular.context_model import ContextModel
+from models.tabular.toys import toy_b
 from tests.planted_bugs import lookahead as planted
 from tests.stat_asserts import assert_counts, assert_mean, assert_rejected
 from tests.theory.smc import all_outcomes as tree
@@ -37,7 +38,7 @@ from theory.smc import (
     lookahead_power_sampling,
     lookahead_smc,
 )
-from theory.smc.lookahead import (
+from theory.smc.lookahead_law import (
     LookaheadRule,
     jackknife,
     log_jackknife_law,
@@ -355,10 +356,15 @@ def test_the_last_token_is_from_low_temperature_exactly() -> None:
     assert record["prefill_tokens"] == 3 * int(rows.lengths.sum())
 
 
-def test_few_candidates_are_the_likeliest() -> None:
-    drawn, _ = sample(jax.random.key(10), tree.MODEL, tree.ALPHA, jnp.arange(64), (2, 2, 1))
-    assert (np.asarray(drawn.trajectories.tokens) == np.array([1, 0])).all()
-    assert (np.asarray(drawn.trajectories.log_q) == 0).all()
+def test_candidates_are_the_likeliest_tokens_and_impossible_ones_are_not_drawn() -> None:
+    """Toy B has two possible tokens of four at each step: a third candidate has no future, and no share."""
+    model = ContextModel.from_table(toy_b())
+    drawn, ess = sample(jax.random.key(10), model, 4.0, jnp.arange(64), (2, 2, 3))
+    rows = jax.tree.map(np.asarray, drawn.trajectories)
+    assert (rows.tokens[:, 0] <= 1).all() and (rows.tokens[:, 1] >= 2).all()
+    assert set(rows.tokens[:, 0].tolist()) == {0, 1}
+    assert np.isfinite(rows.log_q).all() and np.isfinite(rows.log_p).all()
+    assert (np.asarray(ess) >= 1).all() and (np.asarray(ess) <= 2 + 1e-5).all()
 
 
 def test_many_rollouts_come_near_the_power_law() -> None:
