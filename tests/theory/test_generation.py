@@ -153,3 +153,16 @@ def test_take_and_select_are_row_wise() -> None:
     np.testing.assert_array_equal(
         np.asarray(chosen.trajectories.tokens)[1::2], np.asarray(b.trajectories.tokens)[1::2]
     )
+
+
+def test_a_cut_leaves_nothing_behind() -> None:
+    """Sums over T stay sums over the row: what was cut off is 0, what was kept is as it was."""
+    done = run(keys(13, 64), HALF, 4).trajectories
+    num_kept = jnp.minimum(jnp.arange(64) % 4, done.lengths).astype(jnp.int32)
+    kept = cut(MODEL, run(keys(13, 64), HALF, 4), num_kept).trajectories
+    inside = np.arange(4)[None] < np.asarray(num_kept)[:, None]
+    assert (inside.sum(axis=1) < np.asarray(done.lengths)).any()
+    np.testing.assert_array_equal(kept.lengths, num_kept)
+    for name in ("tokens", "log_p", "log_q", "log_z"):
+        before, after = np.asarray(getattr(done, name)), np.asarray(getattr(kept, name))
+        np.testing.assert_array_equal(after, np.where(inside, before, 0), err_msg=name)

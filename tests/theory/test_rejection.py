@@ -145,3 +145,14 @@ def test_no_bound_is_refused() -> None:
     # Nor is there one: without eos the ratio p^(alpha - beta) grows without limit as rows get longer.
     ratio = log_max_ratio(power_law(LAYERS, 0.5).law, base_law(LAYERS))
     assert ratio + power_law(LAYERS, 0.5).log_Z > 0
+
+
+def test_rows_that_have_accepted_draw_nothing_more() -> None:
+    """What a batch spends is what its rows spend alone."""
+    whole = run(jax.random.key(8), HALF, 0.0, jnp.arange(6))
+    alone = [run(jax.random.key(8), HALF, 0.0, jnp.arange(row, row + 1)) for row in range(6)]
+    records = [totals(state.generation.ledger) for state in alone]
+    together = totals(whole.generation.ledger)
+    assert len(np.unique(whole.num_proposals)) > 1
+    for name in ("generated_tokens", "row_steps_useful", "rollouts_commit", "rollouts_dropped"):
+        assert together[name] == sum(record[name] for record in records), name

@@ -42,8 +42,10 @@ def sweep(
 ) -> np.ndarray:
     """The right matrix, in the form of its twin; what is resampled is resampled given the reference."""
     space = sequence_space(toy_e(), alpha)
-    conditional = {multinomial_offspring: conditional_multinomial_offspring}[offspring]
-    return particle_gibbs_transition(space, alpha, 2, resample_after, conditional)
+    assert offspring is multinomial_offspring
+    return particle_gibbs_transition(
+        space, alpha, 2, resample_after, conditional_multinomial_offspring
+    )
 
 
 def of_sweep(make: Callable[..., np.ndarray]) -> float:

@@ -42,6 +42,7 @@ from theory.decoding import (
     top_p,
     typical,
 )
+from theory.decoding.row_law import reaches_floor
 from theory.errors import InvalidInput
 
 
@@ -282,3 +283,9 @@ def test_transforms_shift_with_nothing() -> None:
         transform = transform_of(make)
         shifted = pmfs_of(lambda x, t, f=transform: f(x + 11.0, t), pmfs, parameter)
         np.testing.assert_allclose(shifted, pmfs_of(transform, pmfs, parameter), atol=5e-6)
+
+
+def test_a_floor_that_is_met_exactly_keeps_the_token() -> None:
+    log_probs = jnp.log(jnp.array([[0.5, 0.25, 0.125, 0.125]]))
+    kept = reaches_floor(log_probs, log_probs[:, 1:2])
+    np.testing.assert_array_equal(kept, [[True, True, False, False]])

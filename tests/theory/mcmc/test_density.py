@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from theory.errors import InvalidInput
+from theory.ledger import spent, totals
 from theory.mcmc.cuts import CutLaw, block_cut, entropy_cut, log_cut_probs, start_cut, uniform_cut
 from theory.mcmc.density import (
     Records,
@@ -13,6 +14,7 @@ from theory.mcmc.density import (
     multiple_try_log_ratio,
     suffix_log_q,
 )
+from theory.mcmc.scoring import charge_scoring
 
 CUT_LAWS = (uniform_cut(), block_cut(2), start_cut(), entropy_cut(), entropy_cut(2.5))
 
@@ -159,3 +161,10 @@ def test_parameters_outside_their_domain_are_refused() -> None:
     for power in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(InvalidInput, match="entropy power"):
             entropy_cut(power)
+
+
+def test_scoring_charges_every_token_once() -> None:
+    ledger = charge_scoring(spent(), jnp.zeros((3, 4), jnp.int32), jnp.array([1, 3, 2], jnp.int32))
+    record = totals(ledger)
+    assert record["prefill_tokens"] == record["row_steps_useful"] == 6
+    assert record["row_steps_executed"] == 12 and record["model_calls"] == 1
