@@ -15,6 +15,7 @@ from theory.smc.bounds import ExactDraw as ExactDraw
 from theory.smc.bounds import conditional_evidence as conditional_evidence
 from theory.smc.bounds import exact_draw_from_layers as exact_draw_from_layers
 from theory.smc.bounds import exact_draw_from_rejection as exact_draw_from_rejection
+from theory.smc.bounds import log_evidence_interval as log_evidence_interval
 from theory.smc.bounds import proposal_divergence_bounds as proposal_divergence_bounds
 from theory.smc.bounds import smc_divergence_bounds as smc_divergence_bounds
 from theory.smc.bridging import bridged_smc as bridged_smc

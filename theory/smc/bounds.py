@@ -223,26 +223,46 @@ def read_reference(
     return population._replace(generation=paid), Generation(state, log_probs, rows, ledger)
 
 
-def smc_divergence_bounds(bounds: EvidenceBounds) -> DivergenceBounds:
+def log_evidence_interval(bounds: EvidenceBounds) -> tuple[float, float]:
+    """What the two means say of log Z.
+
+    Args:
+        bounds: replicates.
+
+    Returns:
+        Low and high end, each up to its standard error; it narrows as the number of particles grows.
+    """
+    return _mean(bounds.lower), _mean(bounds.upper)
+
+
+def smc_divergence_bounds(
+    bounds: EvidenceBounds, around_own: Float[Array, " M"], log_Z: tuple[float, float]
+) -> DivergenceBounds:
     """How far one row drawn from a population is from the target, both ways.
 
-        KL(q_smc || pi) + KL(pi || q_smc) <= E[upper] - E[lower]
+        log Z - E[around_own]  <=  KL(q_smc || pi)  <=  log Z - E[lower]
+                            0  <=  KL(pi || q_smc)  <=  E[upper] - log Z
 
-    Each of the two is at most the gap; from below no more is known than 0, since q_smc has no density that could be evaluated.
+    The first is Jensen's inequality in q_smc(y) = p(y)^alpha E[1 / Z_hat], an expectation over conditional SMC around y (derived here);
+    with one particle it is an equality. The interval of the same runs for log Z makes both upper bounds their gap, and the lower one 0:
+    a known log Z, or the interval of runs with more particles, says more.
 
     Args:
         bounds: of runs with the same particles, rules and schedule; the conditional resampler is that of the ordinary run, conditioned.
+        around_own: [M] log Z_hat of `conditional_smc` around rows that `draw_one` took from ordinary runs, no exact draws.
+        log_Z: interval that holds it: `log_evidence_interval`, or the exact value twice.
 
     Returns:
-        (0, gap) for both.
+        The intervals, never below 0.
     """
-    low, high = _means(bounds)
-    gap = max(high - low, 0.0)
-    return DivergenceBounds((0.0, gap), (0.0, gap))
+    known, most = log_Z[0] - _mean(around_own), log_Z[1] - _mean(bounds.lower)
+    back = _mean(bounds.upper) - log_Z[0]
+    most = max(most, 0.0)
+    return DivergenceBounds((min(max(known, 0.0), most), most), (0.0, max(back, 0.0)))
 
 
 def proposal_divergence_bounds(
-    bounds: EvidenceBounds,
+    log_Z: tuple[float, float],
     log_weights: Float[Array, " n"],
     target_log_weights: Float[Array, " m"],
 ) -> DivergenceBounds:
@@ -251,23 +271,19 @@ def proposal_divergence_bounds(
         KL(q || pi) = log Z - E_q[log w],      KL(pi || q) = E_pi[log w] - log Z,      w = p^alpha / q
 
     Args:
-        bounds: on log Z.
+        log_Z: interval that holds it.
         log_weights: [n] log w of independent rows from q.
         target_log_weights: [m] log w of exact draws of the target.
 
     Returns:
         The intervals that those of log Z give.
     """
-    low, high = _means(bounds)
-    of_proposal = float(np.asarray(log_weights, np.float64).mean())
-    of_target = float(np.asarray(target_log_weights, np.float64).mean())
+    low, high = log_Z
+    of_proposal, of_target = _mean(log_weights), _mean(target_log_weights)
     return DivergenceBounds(
         (low - of_proposal, high - of_proposal), (of_target - high, of_target - low)
     )
 
 
-def _means(bounds: EvidenceBounds) -> tuple[float, float]:
-    return (
-        float(np.asarray(bounds.lower, np.float64).mean()),
-        float(np.asarray(bounds.upper, np.float64).mean()),
-    )
+def _mean(replicates: Float[Array, " n"]) -> float:
+    return float(np.asarray(replicates, np.float64).mean())

@@ -39,6 +39,7 @@ from theory.smc import (
     exact_draw_from_layers,
     exact_draw_from_rejection,
     log_evidence,
+    log_evidence_interval,
     proposal_divergence_bounds,
     smc,
     smc_divergence_bounds,
@@ -99,19 +100,47 @@ def test_the_gap_holds_both_divergences_of_a_final_draw() -> None:
     to_target, from_target = float(run.final_draw @ ratio), float(-pi @ ratio)
     assert 0 < to_target <= POWER.log_Z - LOWER
     assert 0 < from_target <= UPPER - POWER.log_Z
-    bounds = smc_divergence_bounds(EvidenceBounds(jnp.array([LOWER]), jnp.array([UPPER])))
-    assert bounds.to_target == bounds.from_target
-    assert bounds.to_target == (0.0, pytest.approx(UPPER - LOWER, rel=1e-6))
-    assert to_target + from_target < bounds.to_target[1]
-    crossed = smc_divergence_bounds(EvidenceBounds(jnp.array([1.0]), jnp.array([0.5])))
-    assert crossed.to_target == (0.0, 0.0)
+    assert to_target + from_target < UPPER - LOWER
+
+
+@pytest.mark.parametrize("proposal", [PROPOSAL, base_law(LAYERS)])
+def test_the_intervals_of_a_final_draw_hold_its_divergences(proposal: Law) -> None:
+    """Without resampling all expectations are double sums, that around an own draw too."""
+    pi, q, weights = two_rows(proposal)
+    final_draw = plain_filter(ALPHA, proposal, 2, ()).final_draw
+    log_mean = np.log((weights[:, None] + weights[None, :]) / 2)
+    # The law of a final draw is its power times the mean of 1 / Z_hat around it.
+    np.testing.assert_allclose(final_draw, weights * q * (np.exp(-log_mean) @ q), rtol=1e-9)
+    low, high, own = (float(law @ log_mean @ q) for law in (q, pi, final_draw))
+    exact = EvidenceBounds(jnp.array([low]), jnp.array([high]))
+    forward = float(final_draw @ np.log(final_draw / pi))
+    backward = float(pi @ np.log(pi / final_draw))
+    known = smc_divergence_bounds(exact, jnp.array([own]), (POWER.log_Z, POWER.log_Z))
+    assert known.to_target[0] < forward < known.to_target[1]
+    assert 0 == known.from_target[0] < backward < known.from_target[1]
+    below = max(POWER.log_Z - own, 0.0)
+    assert (below > 0) == (proposal is PROPOSAL)
+    assert known.to_target == pytest.approx((below, POWER.log_Z - low), abs=1e-6)
+    assert known.from_target[1] == pytest.approx(high - POWER.log_Z, abs=1e-6)
+    interval = log_evidence_interval(exact)
+    assert interval == pytest.approx((low, high), abs=1e-6)
+    blind = smc_divergence_bounds(exact, jnp.array([own]), interval)
+    assert blind.to_target == blind.from_target == (0.0, pytest.approx(high - low, abs=1e-6))
+
+
+def test_means_in_the_wrong_order_give_no_negative_bounds() -> None:
+    crossed = EvidenceBounds(jnp.array([1.0]), jnp.array([0.5]))
+    found = smc_divergence_bounds(crossed, jnp.array([0.0]), log_evidence_interval(crossed))
+    assert found == ((0.0, 0.0), (0.0, 0.0))
+    straight = EvidenceBounds(jnp.array([0.5]), jnp.array([1.0]))
+    found = smc_divergence_bounds(straight, jnp.array([-2.0]), (0.5, 0.75))
+    assert found == ((0.25, 0.25), (0.0, 0.5))
 
 
 def test_a_proposals_divergences_lie_in_their_intervals() -> None:
     pi, q, weights = two_rows(PROPOSAL)
-    exact = EvidenceBounds(jnp.array([LOWER]), jnp.array([UPPER]))
     of_q, of_pi = (jnp.array([law @ np.log(weights)]) for law in (q, pi))
-    found = proposal_divergence_bounds(exact, of_q, of_pi)
+    found = proposal_divergence_bounds((LOWER, UPPER), of_q, of_pi)
     forward, backward = kl_divergence(PROPOSAL, POWER.law), kl_divergence(POWER.law, PROPOSAL)
     for (low, high), truth in ((found.to_target, forward), (found.from_target, backward)):
         assert low < truth < high

@@ -77,12 +77,15 @@ def test_two_particles_are_unbiased_over_all_that_can_happen() -> None:
         np.testing.assert_array_equal(last.particles, path[:, 2])
     probability = MODEL.initial[path[:, 0]].prod(axis=1)
     weights = MODEL.emission[path[:, 0], SYMBOLS[0]]
+    product = weights.mean(axis=1)
     for t in (1, 2):
         shares = weights / weights.sum(axis=1, keepdims=True)
         probability *= np.take_along_axis(shares, ancestors[:, t - 1], axis=1).prod(axis=1)
         before = np.take_along_axis(path[:, t - 1], ancestors[:, t - 1], axis=1)
         probability *= MODEL.transition[before, path[:, t]].prod(axis=1)
         weights = MODEL.emission[path[:, t], SYMBOLS[t]]
+        product *= weights.mean(axis=1)
+    np.testing.assert_allclose(np.exp(log_Z[2]), product, rtol=1e-12)
     np.testing.assert_allclose(probability.sum(), 1.0, rtol=1e-12)
     for t in range(3):
         truth = math.exp(forward_log_evidence(MODEL, SYMBOLS[: t + 1]))
