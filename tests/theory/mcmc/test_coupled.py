@@ -199,7 +199,8 @@ def test_shared_noise() -> None:
 
 
 def test_coupled_indices_meet_as_often_as_they_can() -> None:
-    p, q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.3, 0.4, 0.2])
+    # The second has more of the first index and of the third: its own noise decides which.
+    p, q = np.array([0.1, 0.5, 0.2, 0.2]), np.array([0.4, 0.1, 0.5, 0.0])
     with np.errstate(divide="ignore"):
         log_p, log_q = (jnp.tile(jnp.log(jnp.asarray(x, jnp.float32)), (NUM, 1)) for x in (p, q))
     keys = jax.random.split(jax.random.key(0), 2 * NUM)
