@@ -6,11 +6,20 @@ what is missing.
 """
 
 from tests.planted_bugs.defect import Defect
-from tests.planted_bugs.families import decoding, importance, mcmc, particle_gibbs, resampling, smc
+from tests.planted_bugs.families import (
+    coupled,
+    decoding,
+    importance,
+    lookahead,
+    mcmc,
+    particle_gibbs,
+    resampling,
+    smc,
+)
 
 FAMILIES: dict[str, tuple[Defect, ...]] = {
-    "Markov chains": (*mcmc.DEFECTS, *particle_gibbs.DEFECTS),
-    "Populations": smc.DEFECTS,
+    "Markov chains": (*mcmc.DEFECTS, *coupled.DEFECTS, *particle_gibbs.DEFECTS),
+    "Populations": (*smc.DEFECTS, *lookahead.DEFECTS),
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
     "Token rules and distinct draws": decoding.DEFECTS,
