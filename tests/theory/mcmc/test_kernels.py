@@ -325,6 +325,7 @@ def test_parameters_outside_their_domain_are_refused() -> None:
             reward_tilted(count_b, alpha, 1.0, uniform_cut())
     with pytest.raises(InvalidInput, match="0 tries"):
         multiple_try(1.0, 1.0, uniform_cut(), 0)
+    multiple_try(1.0, 1.0, uniform_cut(), 1)  # one try is a plain move
     with pytest.raises(InvalidInput, match="block of 0 tokens"):
         blockwise(1.0, 1.0, uniform_cut(), 0, 1)
     with pytest.raises(InvalidInput, match="-1 moves"):
