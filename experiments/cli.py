@@ -15,6 +15,8 @@ from theory.errors import InvalidInput
 COMMANDS: dict[str, str] = {
     "exact": "exact laws of a model under base, temperature and sequence power",
     "models": "the built-in models",
+    "sample": "draws from a model by any method, one trajectory a row",
+    "score": "log probabilities of recorded trajectories under a model",
     "power-vs-temperature": "sampling p(y)**alpha is not sampling at temperature 1/alpha: tables and figures",
     "figures": "rebuild figures from committed tables",
 }

@@ -28,10 +28,12 @@ def adapted_smc(
     alpha: float | Float32[Array, ""],
     population: Population,
     resampler: Resampler,
+    block: int = 1,
 ) -> tuple[Population, StepInfo]:
-    """Run M populations of N particles to the horizon, the resampler called before every step but the first.
+    """Run M populations of N particles to the horizon, the resampler called before every block of tokens but the first.
 
-    Before the first step all particles are alike and there is nothing to resample.
+    Before the first step all particles are alike and there is nothing to resample. With a block of one token the filter is fully
+    adapted; with a longer one it looks ahead by the first token of each block.
 
     Args:
         key: of the run; role keys are taken from it.
@@ -39,9 +41,13 @@ def adapted_smc(
         alpha: target exponent, above 0.
         population: M populations of N particles, as `start_populations` gives them.
         resampler: `theory.resampling.adaptive.ess_adaptive` makes one that skips steps.
+        block: tokens between resamplings, at least 1.
 
     Returns:
         The weighted population, with exp(`log_evidence`) unbiased for Z at every N, and what each resampling saw and did (`StepInfo`).
+
+    Raises:
+        InvalidInput: block < 1.
     """
     rules = (Temperature(1.0 / jnp.asarray(alpha, jnp.float32)),)
 
@@ -59,7 +65,7 @@ def adapted_smc(
         alpha,
         population,
         resampler,
-        every(model.horizon),
+        every(model.horizon, block),
         propose_by(model, rules, alpha),
         log_next_weight,
     )

@@ -1,0 +1,291 @@
+"""`rolloutlab score`: the log probability that a model gives to recorded trajectories, by one full forward pass."""
+
+import gzip
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from jaxtyping import Array, Float, Float32, Int
+
+from experiments.command_line import program
+from experiments.json_output import restore, to_line
+from experiments.model_argument import load_model
+from experiments.output import STDOUT, check_writable, open_output
+from experiments.progress import track
+from models.tabular.context_model import ContextModel
+from theory.errors import InvalidInput
+from theory.protocols import SequenceModel
+
+# By this share of |log p| + 1, or less, two float32 evaluations of one number may part.
+TOLERANCE = 1e-5
+_BATCH = 4096
+_BATCH_TOKENS = 1 << 24
+_WRITTEN_ANEW = ("base_logp_reason", "base_logp_tokens_reason")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Score recorded trajectories: add base_logp and base_logp_tokens, log p of the row's tokens at temperature 1, natural log.
+
+    Reads JSON lines (gzip too) with the field tokens, and prompt where there is one; all other fields are kept as they are. A recorded
+    base_logp or base_logp_tokens that differs by more than 1e-5 (1 + |log p|) stays as <field>_recorded.
+    """
+
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
+    """A JSON model file or builtin:NAME (`rolloutlab models` lists them)."""
+
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
+    """A rollout log in JSON lines."""
+
+    max_new_tokens: int | None = None
+    """Horizon in tokens, eos included; that of the model by default. Longer rows are refused."""
+
+    out: str = STDOUT
+    """File for the rows, - for stdout."""
+
+
+class Entry(NamedTuple):
+    """A row of the log.
+
+    Attributes:
+        where: file and line, for messages.
+        record: as it was read.
+        prompt: its prompt.
+        tokens: its generated tokens.
+    """
+
+    where: str
+    record: dict[str, Any]
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+
+
+def run(arguments: Arguments) -> int:
+    """Score the rows and write them.
+
+    Args:
+        arguments: of the command.
+
+    Returns:
+        Exit status 0.
+    """
+    path = Path(arguments.file)
+    scorer = Scorer(arguments.model, arguments.max_new_tokens)
+    check_writable(arguments.out)
+    with _open(path) as source, open_output(arguments.out) as stream:
+        entries = _entries(path, source)
+        size = max(1, min(_BATCH, _BATCH_TOKENS // scorer.horizon))
+        batches = iter(lambda: list(islice(entries, size)), [])
+        for batch in track(batches, "scoring"):
+            scores = scorer.score(batch)
+            for entry, log_p in zip(batch, scores, strict=True):
+                stream.write(to_line(rescored(entry.record, log_p)).encode("ascii") + b"\n")
+    return 0
+
+
+class Scorer:
+    """A model after any prompt: one compiled forward pass for each horizon."""
+
+    def __init__(self, argument: str, max_new_tokens: int | None) -> None:
+        """Load what MODEL names.
+
+        Args:
+            argument: MODEL of the command line.
+            max_new_tokens: horizon, or None for the model's own.
+        """
+
+        @lru_cache(maxsize=256)
+        def after(prompt: tuple[int, ...]) -> ContextModel:
+            words = " ".join(map(str, prompt)) if prompt else None
+            return ContextModel.from_table(load_model(argument, words, max_new_tokens).table)
+
+        self._after = after
+        self.horizon = after(()).horizon
+
+    def score(self, entries: Sequence[Entry]) -> list[list[float]]:
+        """Log p of every token.
+
+        Args:
+            entries: rows with any prompts.
+
+        Returns:
+            One list a row; -inf for an impossible token, NaN after one, where there is no law.
+
+        Raises:
+            InvalidInput: a prompt or tokens that the model cannot have; names the row.
+        """
+        by_prompt: dict[tuple[int, ...], list[int]] = {}
+        for place, entry in enumerate(entries):
+            by_prompt.setdefault(entry.prompt, []).append(place)
+        scores: list[list[float]] = [[] for _ in entries]
+        for prompt, places in by_prompt.items():
+            try:
+                model = self._after(prompt)
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"{entries[places[0]].where}, field 'prompt': {error}"
+                ) from error
+            for place in places:
+                _check_tokens(entries[place], model)
+            numbers = score_tokens(model, [entries[place].tokens for place in places])
+            for place, log_p in zip(places, numbers, strict=True):
+                scores[place] = log_p
+        return scores
+
+
+def score_tokens(model: ContextModel, rows: Sequence[tuple[int, ...]]) -> list[list[float]]:
+    """Log p of every token of some rows, by one teacher-forced pass from the start.
+
+    Args:
+        model: that starts after the prompt.
+        rows: generated tokens of each row.
+
+    Returns:
+        One list a row; -inf for an impossible token, NaN after one.
+    """
+    # Few shapes, few compilations.
+    size, longest = (1 << max(3, (n - 1).bit_length()) for n in (len(rows), max(map(len, rows))))
+    tokens = np.zeros((size, longest), np.int32)
+    lengths = np.zeros(size, np.int32)
+    for place, row in enumerate(rows):
+        tokens[place, : len(row)], lengths[place] = row, len(row)
+    log_p = np.array(_forward(model, jnp.asarray(tokens), jnp.asarray(lengths)), np.float64)
+    impossible = np.isneginf(log_p)
+    log_p[np.cumsum(impossible, axis=1) - impossible > 0] = np.nan
+    return [log_p[place, : len(row)].tolist() for place, row in enumerate(rows)]
+
+
+@jax.jit
+def _forward(
+    model: SequenceModel, tokens: Int[Array, "B T"], lengths: Int[Array, " B"]
+) -> Float32[Array, "B T"]:
+    def at_token(
+        log_probs: Float[Array, "*batch V"], token: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        return jnp.take_along_axis(log_probs, token[..., None], axis=-1)[..., 0]
+
+    state, _ = model.init(jnp.zeros((lengths.shape[0], 0), jnp.int32), jnp.zeros_like(lengths))
+    return model.extend(state, tokens, lengths, at_token)[1]
+
+
+def rescored(record: Mapping[str, Any], log_p: Sequence[float]) -> dict[str, Any]:
+    """A row with its scores; every other field is kept, in place.
+
+    Args:
+        record: as it was read.
+        log_p: of each token.
+
+    Returns:
+        The row. Fields that were there keep their place, with `<field>_recorded` beside them where they differ; others come last.
+    """
+    total = -math.inf if -math.inf in log_p else math.fsum(log_p)
+    scores: dict[str, Any] = {"base_logp": total, "base_logp_tokens": list(log_p)}
+    row: dict[str, Any] = {}
+    for name, value in record.items():
+        if name in _WRITTEN_ANEW or (name in row and name.endswith("_recorded")):
+            continue
+        row[name] = scores.get(name, value)
+        if name in scores:
+            recorded = restore(
+                {key: record[key] for key in (name, f"{name}_reason") if key in record}
+            )[name]
+            if recorded is not None and _differs(recorded, scores[name]):
+                row[f"{name}_recorded"] = recorded
+    return row | {name: value for name, value in scores.items() if name not in row}
+
+
+def _differs(recorded: Any, scored: Any) -> bool:
+    """Whether a recorded value is another number than the scored one, beyond float32 accuracy."""
+    if isinstance(scored, list):
+        if not isinstance(recorded, list) or len(cast(list[Any], recorded)) != len(
+            cast(list[Any], scored)
+        ):
+            return True
+        return any(map(_differs, cast(list[Any], recorded), cast(list[Any], scored)))
+    if isinstance(recorded, bool) or not isinstance(recorded, int | float):
+        return True
+    if not (math.isfinite(recorded) and math.isfinite(scored)):
+        return repr(float(recorded)) != repr(scored)
+    return abs(recorded - scored) > TOLERANCE * (1 + abs(scored))
+
+
+def _check_tokens(entry: Entry, model: ContextModel) -> None:
+    where, tokens = f"{entry.where}, field 'tokens'", entry.tokens
+    for place, token in enumerate(tokens):
+        if token >= model.vocab_size:
+            raise InvalidInput(
+                f"{where}: token {token} at position {place}, must be in 0..{model.vocab_size - 1}; "
+                f"score with the model that drew the row"
+            )
+        if token in model.eos and place + 1 < len(tokens):
+            raise InvalidInput(
+                f"{where}: eos {token} at position {place} of {len(tokens)}, nothing can follow it; cut the row there"
+            )
+    if len(tokens) > model.horizon:
+        raise InvalidInput(
+            f"{where}: {len(tokens)} tokens, longer than the horizon {model.horizon}; "
+            f"give the --max-new-tokens that the row was drawn with"
+        )
+
+
+def _open(path: Path) -> BinaryIO:
+    """The log, unpacked."""
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be read ({error.strerror}), give a log") from error
+    packed = stream.read(2) == b"\x1f\x8b"
+    stream.seek(0)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream
+
+
+def _entries(path: Path, source: BinaryIO) -> Iterator[Entry]:
+    for where, line in _lines(path, source):
+        try:
+            record = json.loads(line)
+        except ValueError as error:  # not UTF-8, or not JSON
+            raise InvalidInput(f"{where}: not a line of JSON, mend or drop it") from error
+        if not isinstance(record, dict):
+            raise InvalidInput(f"{where}: not a JSON object, mend or drop it")
+        fields = cast(dict[str, Any], record)
+        if fields.get("tokens") is None:
+            raise InvalidInput(f"{where}, field 'tokens': missing, there is nothing to score")
+        prompt = fields.get("prompt")
+        yield Entry(
+            where,
+            fields,
+            () if prompt is None else _token_ids(prompt, f"{where}, field 'prompt'"),
+            _token_ids(fields["tokens"], f"{where}, field 'tokens'"),
+        )
+
+
+def _lines(path: Path, source: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    """Lines with their places; blank ones are passed over."""
+    try:
+        for number, line in enumerate(source, start=1):
+            if line.strip():
+                yield f"{path}, row {number}", line
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise InvalidInput(f"{path}: cannot be unpacked ({error}), give the whole file") from error
+
+
+def _token_ids(value: Any, where: str) -> tuple[int, ...]:
+    items = cast(list[Any], value) if isinstance(value, list) else None
+    if items is None or not all(type(item) is int and 0 <= item < 2**31 for item in items):
+        raise InvalidInput(f"{where}: must be a list of token ids, whole numbers from 0 up")
+    return tuple(items)
+
+
+main = program("rolloutlab score", Arguments, run)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
