@@ -22,6 +22,7 @@ import numpy as np
 
 from experiments.output import open_output
 
+_AS_THEY_ARE = (str, int, bool)
 _NON_FINITE = {"NaN": math.nan, "infinity": math.inf, "-infinity": -math.inf}
 
 
@@ -46,7 +47,19 @@ def to_line(value: object) -> str:
     Returns:
         ASCII text.
     """
-    return _scalar(to_plain(value))
+    return plain_line(to_plain(value))
+
+
+def plain_line(plain: Any) -> str:
+    """One line for what `to_plain` returned.
+
+    Args:
+        plain: strict JSON.
+
+    Returns:
+        ASCII text.
+    """
+    return _scalar(plain)
 
 
 def to_plain(value: object) -> Any:
@@ -94,6 +107,10 @@ def restore(plain: Any) -> Any:
 
 def _convert(value: Any) -> tuple[Any, list[str]]:
     """The plain form, and a word for each null in it that no inner key owns."""
+    # What most values are comes first: a log has millions of them.
+    kind = type(value)
+    if kind in _AS_THEY_ARE or (kind is float and math.isfinite(value)):
+        return value, []
     value = _unwrap(value)
     if value is None:
         return None, ["null"]
@@ -116,7 +133,7 @@ def _convert_object(mapping: Mapping[object, object]) -> dict[str, Any]:
         if not isinstance(key, str):
             raise TypeError(f"key {key!r} of a JSON object must be a string")
         plain[key], nulls = _convert(item)
-        reason = _reason(nulls)
+        reason = _reason(nulls) if nulls else None
         if reason is not None and f"{key}_reason" not in mapping:
             plain[f"{key}_reason"] = reason
     return plain

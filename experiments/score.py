@@ -1,14 +1,15 @@
 """`rolloutlab score`: the log probability that a model gives to recorded trajectories, by one full forward pass."""
 
+import contextlib
 import gzip
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -237,18 +238,20 @@ def _check_tokens(entry: Entry, model: ContextModel) -> None:
         )
 
 
-def _open(path: Path) -> BinaryIO:
+@contextlib.contextmanager
+def _open(path: Path) -> Generator[Iterable[bytes], None, None]:
     """The log, unpacked."""
     try:
         stream = path.open("rb")
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read ({error.strerror}), give a log") from error
-    packed = stream.read(2) == b"\x1f\x8b"
-    stream.seek(0)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream
+    with stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+        stream.seek(0)
+        yield gzip.GzipFile(fileobj=stream) if packed else stream
 
 
-def _entries(path: Path, source: BinaryIO) -> Iterator[Entry]:
+def _entries(path: Path, source: Iterable[bytes]) -> Iterator[Entry]:
     for where, line in _lines(path, source):
         try:
             record = json.loads(line)
@@ -268,7 +271,7 @@ def _entries(path: Path, source: BinaryIO) -> Iterator[Entry]:
         )
 
 
-def _lines(path: Path, source: BinaryIO) -> Iterator[tuple[str, bytes]]:
+def _lines(path: Path, source: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
     """Lines with their places; blank ones are passed over."""
     try:
         for number, line in enumerate(source, start=1):

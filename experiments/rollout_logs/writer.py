@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.json_output import restore, to_line, to_plain
+from experiments.json_output import plain_line, restore, to_line, to_plain
 from experiments.output import check_writable, open_output
 from experiments.rollout_logs.schema import FIELDS, REASONS, SETTINGS, Field, ordered, validate_row
 from theory.errors import InvalidInput
@@ -108,7 +108,7 @@ def _plain_rows(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[dict[s
 
 def _lines(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[bytes]:
     for row in _plain_rows(rows, name):
-        yield to_line(row).encode("ascii") + b"\n"
+        yield plain_line(row).encode("ascii") + b"\n"
 
 
 def _cells(field: Field, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
