@@ -46,7 +46,7 @@ class Arguments:
     """Draw trajectories: JSON lines, one row each, from the base model, by token rules, or for the power law p(y)^alpha.
 
     Methods: ancestral, temperature, power-exact, importance, rejection, independence-mh, suffix-mh, multiple-try-mh, blockwise-mh, smc,
-    adapted-smc, twisted-smc, parallel-tempering, tilted-mh. A row says whether it is an exact, a weighted or an approximate
+    adapted-smc, twisted-smc, particle-gibbs, parallel-tempering, tilted-mh. A row says whether it is an exact, a weighted or an approximate
     draw. Natural logarithms; lengths in tokens, eos included. Options that a method does not take are refused.
     """
 
@@ -119,7 +119,7 @@ class Arguments:
     """Tokens: between resamplings (1), or in a block of blockwise-mh (16)."""
 
     particles: int | None = None
-    """Populations: particles in each (64)."""
+    """Populations: particles in each; in a sweep of particle-gibbs (64)."""
 
     resample: str | None = None
     """Populations: every (block but the last), never, or ess (ess)."""
@@ -128,7 +128,8 @@ class Arguments:
     """Populations: share of the particles below which --resample ess resamples (0.5)."""
 
     resampler: str | None = None
-    """Populations: systematic, stratified, multinomial, residual, ssp, killing or chopthin (systematic)."""
+    """Populations: systematic, stratified, multinomial, residual, ssp, killing or chopthin (systematic).
+    particle-gibbs: systematic, stratified, multinomial or killing."""
 
     bridge: str | None = None
     """smc: none, or linear: resample under exponents that rise from 1 to alpha (none)."""

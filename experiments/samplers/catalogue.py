@@ -69,6 +69,12 @@ METHODS: dict[str, Method] = {
     "smc": Method(populations.plain, "population", "approximate", (*_PARTICLES, "ramp")),
     "adapted-smc": Method(populations.adapted, "population", "approximate", _PARTICLES),
     "twisted-smc": Method(populations.twisted, "population", "approximate", (*_PARTICLES, "twist")),
+    "particle-gibbs": Method(
+        chains.gibbs,
+        "chain",
+        "approximate",
+        (*_POWER, "steps", "particles", "resample", "ess_threshold", "resampler", "block"),
+    ),
     "parallel-tempering": Method(
         chains.tempering, "chain", "approximate", ("alpha", "ladder", "steps", "cut")
     ),
@@ -278,5 +284,12 @@ def _check_together(name: str, given: Mapping[str, Any], settings: Settings) -> 
             f"--proposal-alpha {settings.proposal_alpha}: the adapted filter proposes at alpha "
             f"{settings.alpha}, leave it out or take smc"
         )
+    if name == "particle-gibbs" and settings.resampler not in populations.CONDITIONAL:
+        raise InvalidInput(
+            f"--resampler {settings.resampler}: has no conditional version, particle-gibbs takes "
+            f"{', '.join(populations.CONDITIONAL)}"
+        )
+    if name == "particle-gibbs" and settings.particles < 2:
+        raise InvalidInput("--particles 1: particle-gibbs needs at least 2, the reference included")
     if name == "tilted-mh" and "reward" not in given:
         raise InvalidInput("--reward: missing, 'tilted-mh' needs a JSON file of sequence -> number")

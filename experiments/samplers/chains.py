@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
+from experiments.samplers.populations import CONDITIONAL, resampler_of, schedule
 from experiments.samplers.rows import PromptBatch, Rows, Sampler, proposed_rows
 from experiments.samplers.settings import Settings
 from theory.errors import InvalidInput
@@ -24,6 +25,7 @@ from theory.mcmc import (
     multiple_try,
     num_stages,
     parallel_tempering,
+    particle_gibbs,
     reward_tilted,
     suffix_regeneration,
     uniform_cut,
@@ -105,6 +107,17 @@ def tempering(
     return proposed_rows(_tempering(key, model, prompts, ids, settings), settings.alpha)
 
 
+def gibbs(
+    key: Key[Array, ""],
+    model: SequenceModel,
+    prompts: PromptBatch,
+    ids: Int[Array, " B"],
+    settings: Settings,
+) -> Rows:
+    """Particle Gibbs: `steps` sweeps of conditional SMC; see `Sampler`."""
+    return proposed_rows(_gibbs(key, model, prompts, ids, settings), settings.alpha)
+
+
 def tilted(
     key: Key[Array, ""],
     model: SequenceModel,
@@ -155,6 +168,25 @@ def _tempering(
     kernel = parallel_tempering(settings.ladder, _cut(settings))
     rungs = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
     return _walk(key, model, kernel, rungs, settings.steps)[-1].generation
+
+
+@jax.jit
+def _gibbs(
+    key: Key[Array, ""],
+    model: SequenceModel,
+    prompts: PromptBatch,
+    ids: Int[Array, " B"],
+    settings: Settings,
+) -> Generation:
+    kernel = particle_gibbs(
+        settings.alpha,
+        settings.proposal_alpha,
+        settings.particles,
+        schedule(settings, model.horizon),
+        resampler_of(settings, CONDITIONAL),
+    )
+    begin = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
+    return _walk(key, model, kernel, begin, settings.steps).generation
 
 
 @jax.jit

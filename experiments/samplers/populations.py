@@ -3,7 +3,7 @@
 An id is a population of N particles: N weighted rows, or one row drawn from them by weight, which is an approximate draw.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -40,6 +40,13 @@ RESAMPLERS: dict[str, Resampler] = {
     "ssp": resampling.ssp,
     "killing": resampling.killing,
     "chopthin": resampling.chopthin,
+}
+
+CONDITIONAL: dict[str, Resampler] = {
+    "systematic": resampling.conditional_systematic,
+    "stratified": resampling.conditional_stratified,
+    "multinomial": resampling.conditional_multinomial,
+    "killing": resampling.conditional_killing,
 }
 
 
@@ -121,16 +128,17 @@ def schedule(settings: Settings, horizon: int) -> tuple[int, ...]:
     return () if settings.resample == "never" else every(horizon, settings.block)
 
 
-def resampler_of(settings: Settings) -> Resampler:
+def resampler_of(settings: Settings, schemes: Mapping[str, Resampler] = RESAMPLERS) -> Resampler:
     """The scheme, adaptive where it is asked for.
 
     Args:
         settings: resampler, resample and ess_threshold.
+        schemes: by name; conditional ones for particle Gibbs.
 
     Returns:
         The resampler.
     """
-    scheme = RESAMPLERS[settings.resampler]
+    scheme = schemes[settings.resampler]
     return ess_adaptive(scheme, settings.ess_threshold) if settings.resample == "ess" else scheme
 
 

@@ -208,6 +208,8 @@ PT = ["--method", "parallel-tempering"]
         ([*PT, "--ladder", "1,2", "--alpha", "4"], "--ladder 1,2: must end at --alpha 4"),
         ([*PT, "--ladder", "0,2"], "--ladder: alpha 0.0"),
         ([*PT, "--alpha", "0.5"], "--ladder: none is assumed for alpha 0.5"),
+        (["--method", "particle-gibbs", "--particles", "1"], "--particles 1: particle-gibbs needs"),
+        (["--method", "particle-gibbs", "--resampler", "ssp"], "has no conditional version"),
         (["--method", "tilted-mh"], "--reward: missing"),
         (["--method", "tilted-mh", "--reward", "none.json"], "none.json: cannot be read"),
     ],

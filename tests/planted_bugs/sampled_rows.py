@@ -1,5 +1,6 @@
 """Rows as a command might have written them wrongly, each in the place of right ones."""
 
+import math
 from typing import Any
 
 Rows = tuple[dict[str, Any], ...]
@@ -12,11 +13,9 @@ def weights_at_another_alpha(rows: Rows, alpha: float) -> Rows:
     )
 
 
-def weights_from_the_proposal(rows: Rows, alpha: float) -> Rows:
-    """Rows of a filter weighed as if none had been resampled."""
-    return tuple(
-        {**row, "log_weight": alpha * row["base_logp"] - row["proposal_logp"]} for row in rows
-    )
+def sums_in_place_of_means(rows: Rows, num_particles: int) -> Rows:
+    """Populations whose weights add up to the evidence's N-fold."""
+    return tuple({**row, "log_weight": row["log_weight"] + math.log(num_particles)} for row in rows)
 
 
 def proposals_in_place_of_states(rows: Rows, proposals: Rows) -> Rows:
