@@ -46,7 +46,7 @@ class Arguments:
     """Draw trajectories: JSON lines, one row each, from the base model, by token rules, or for the power law p(y)^alpha.
 
     Methods: ancestral, temperature, power-exact, importance, rejection, independence-mh, suffix-mh, multiple-try-mh, blockwise-mh, smc,
-    adapted-smc, twisted-smc, particle-gibbs, parallel-tempering, tilted-mh. A row says whether it is an exact, a weighted or an approximate
+    adapted-smc, lookahead-smc, twisted-smc, particle-gibbs, parallel-tempering, tilted-mh. A row says whether it is an exact, a weighted or an approximate
     draw. Natural logarithms; lengths in tokens, eos included. Options that a method does not take are refused.
     """
 
@@ -141,7 +141,13 @@ class Arguments:
     """Populations: one row of each, drawn by weight, instead of all its weighted rows."""
 
     twist: str | None = None
-    """twisted-smc: exact, or a JSON file of prefix -> log psi (exact)."""
+    """twisted-smc: exact, lookahead, or a JSON file of prefix -> log psi (exact)."""
+
+    rollouts: int | None = None
+    """lookahead: continuations of each particle that estimate its twist (4)."""
+
+    rollout_tokens: int | None = None
+    """lookahead: most tokens of a continuation (the horizon)."""
 
     ladder: Floats = ()
     """parallel-tempering: exponents, ascending to alpha (1, 2, ..., alpha)."""
@@ -202,7 +208,7 @@ def with_tables(
     if name == "rejection":
         bound = bounded(settings, table.vocab_size, table.horizon)
         return dataclasses.replace(settings, log_bound=bound)
-    if name == "twisted-smc":
+    if name == "twisted-smc" and given.get("twist") != "lookahead":
         return dataclasses.replace(settings, twist=_twist(settings, loaded, given.get("twist")))
     if name == "tilted-mh":
         reward = read_reward(given["reward"], unroll(table), table.vocab_size)

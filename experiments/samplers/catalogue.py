@@ -47,6 +47,7 @@ _PARTICLES = (
     "bridge",
     "draw_one",
 )
+_ROLLOUTS = ("rollouts", "rollout_tokens")
 
 METHODS: dict[str, Method] = {
     "ancestral": Method(draws.ancestral, "draw", "exact"),
@@ -68,7 +69,12 @@ METHODS: dict[str, Method] = {
     ),
     "smc": Method(populations.plain, "population", "approximate", (*_PARTICLES, "ramp")),
     "adapted-smc": Method(populations.adapted, "population", "approximate", _PARTICLES),
-    "twisted-smc": Method(populations.twisted, "population", "approximate", (*_PARTICLES, "twist")),
+    "lookahead-smc": Method(
+        populations.lookahead, "population", "approximate", (*_PARTICLES, *_ROLLOUTS)
+    ),
+    "twisted-smc": Method(
+        populations.twisted, "population", "approximate", (*_PARTICLES, "twist", *_ROLLOUTS)
+    ),
     "particle-gibbs": Method(
         chains.gibbs,
         "chain",
@@ -176,6 +182,8 @@ def rows_side_by_side(settings: Settings, method: Method, vocab_size: int) -> in
         width *= settings.tries
     if "twist" in method.options:
         width *= vocab_size
+    if "rollouts" in method.options:
+        width *= settings.rollouts
     return width * max(1, len(settings.ladder))
 
 
@@ -240,6 +248,8 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "resampler": _one_of(tuple(populations.RESAMPLERS)),
     "bridge": _one_of(("none", "linear")),
     "ramp": _at_least(1),
+    "rollouts": _at_least(1),
+    "rollout_tokens": _at_least(1),
     "beta": _within(lambda value: 0 < value < math.inf, "a finite number above 0"),
 }
 
@@ -284,6 +294,10 @@ def _check_together(name: str, given: Mapping[str, Any], settings: Settings) -> 
             f"--proposal-alpha {settings.proposal_alpha}: the adapted filter proposes at alpha "
             f"{settings.alpha}, leave it out or take smc"
         )
+    if name == "twisted-smc" and given.get("twist") != "lookahead":
+        for option in _ROLLOUTS:
+            if option in given:
+                raise InvalidInput(f"{_flag(option)}: belongs to --twist lookahead, leave it out")
     if name == "particle-gibbs" and settings.resampler not in populations.CONDITIONAL:
         raise InvalidInput(
             f"--resampler {settings.resampler}: has no conditional version, particle-gibbs takes "

@@ -25,6 +25,7 @@ from theory.smc import (
     every,
     linear_ramp,
     log_evidence,
+    lookahead_smc,
     smc,
     start_populations,
     temperature_proposal,
@@ -163,10 +164,28 @@ def _adapted(
     return adapted_smc(key, model, settings.alpha, begin, resampler, block)[0]
 
 
+def _lookahead(
+    key: Key[Array, ""], model: SequenceModel, begin: Population, settings: Settings
+) -> Population:
+    horizon = model.horizon
+    return lookahead_smc(
+        key,
+        model,
+        temperature_proposal(settings.proposal_alpha),
+        settings.alpha,
+        begin,
+        resampler_of(settings),
+        schedule(settings, horizon),
+        settings.rollouts,
+        horizon if settings.rollout_tokens is None else min(settings.rollout_tokens, horizon),
+    )[0]
+
+
 def _twisted(
     key: Key[Array, ""], model: SequenceModel, begin: Population, settings: Settings
 ) -> Population:
-    assert settings.twist is not None
+    if settings.twist is None:  # estimated by rollouts
+        return _lookahead(key, model, begin, settings)
     steps, resampler = schedule(settings, model.horizon), resampler_of(settings)
     twist, alpha = settings.twist, settings.alpha
     if settings.induced:
@@ -177,6 +196,7 @@ def _twisted(
 
 plain = _population_sampler(_plain, "Sequential Monte Carlo, bridged if asked for")
 adapted = _population_sampler(_adapted, "The fully adapted filter")
+lookahead = _population_sampler(_lookahead, "A twist that is estimated from rollouts")
 twisted = _population_sampler(
     _twisted, "Twisted targets, with the proposal that the twist induces or a token temperature"
 )

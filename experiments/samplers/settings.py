@@ -31,6 +31,7 @@ from theory.smc.twisted import LogTwist
         "ramp",
         "draw_one",
         "rollouts",
+        "rollout_tokens",
         "ladder",
         "beta",
         "induced",
@@ -61,11 +62,12 @@ class Settings:
         bridge: "none" or "linear".
         ramp: tokens over which the exponent rises; None for half the horizon.
         draw_one: whether one row of each population is drawn.
-        rollouts: continuations of a particle that look ahead.
+        rollouts: continuations of each particle that estimate its twist.
+        rollout_tokens: most tokens of a continuation; None for the horizon.
         ladder: exponents of parallel tempering, ascending to alpha.
         beta: scale of the reward.
         induced: whether a twist also makes the proposal.
-        twist: log psi of prefixes.
+        twist: log psi of prefixes; None where it is estimated by rollouts.
         reward: of whole sequences.
         power: the exact law, for exact draws.
     """
@@ -91,6 +93,7 @@ class Settings:
     ramp: int | None = None
     draw_one: bool = False
     rollouts: int = 4
+    rollout_tokens: int | None = None
     ladder: tuple[float, ...] = ()
     beta: float = 1.0
     induced: bool = True

@@ -210,6 +210,8 @@ PT = ["--method", "parallel-tempering"]
         ([*PT, "--alpha", "0.5"], "--ladder: none is assumed for alpha 0.5"),
         (["--method", "particle-gibbs", "--particles", "1"], "--particles 1: particle-gibbs needs"),
         (["--method", "particle-gibbs", "--resampler", "ssp"], "has no conditional version"),
+        (["--method", "lookahead-smc", "--rollouts", "0"], "--rollouts 0: must be in 1.."),
+        (["--method", "twisted-smc", "--rollouts", "2"], "belongs to --twist lookahead"),
         (["--method", "tilted-mh"], "--reward: missing"),
         (["--method", "tilted-mh", "--reward", "none.json"], "none.json: cannot be read"),
     ],

@@ -161,6 +161,7 @@ def test_a_draw_from_a_density_has_that_density() -> None:
     [
         IMPORTANCE,
         FILTER,
+        ("--method", "lookahead-smc", "--rollouts", "2", "--rollout-tokens", "1", *FOURS),
         ("--method", "smc", "--bridge", "linear", "--resample", "every", *FOURS),
         ("--method", "adapted-smc", "--ess-threshold", "0.9", *FOURS),
     ],
@@ -176,6 +177,11 @@ def test_a_perfect_twist_has_no_variance_and_a_poor_one_no_bias(tmp_path: Path) 
     path.write_text(json.dumps(dict.fromkeys(POWER[2]["log_lookahead"], 0.0) | {"0": 0.5}))
     poor = draw("--method", "twisted-smc", "--twist", str(path), *FOURS)
     check_weights(poor, LOG_MILD_Z, smallest_bias=0.05)
+    # A twist may be estimated too.
+    few = ("--particles", "3", "--num", "20", "--rollouts", "2")
+    rolled = draw("--method", "twisted-smc", "--twist", "lookahead", *few)
+    same = draw("--method", "lookahead-smc", *few)
+    assert [row["tokens"] for row in rolled] == [row["tokens"] for row in same]
     # With another proposal the twist only guides the resampling.
     words = ("--proposal-alpha", "1.5", "--resample", "every", *FOURS)
     check_weights(draw("--method", "twisted-smc", *words), LOG_MILD_Z, smallest_bias=0.05)
