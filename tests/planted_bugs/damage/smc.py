@@ -58,7 +58,7 @@ class Dictated:
     def random(self, size: tuple[int, ...]) -> np.ndarray:
         """In the middle of the interval of the dictated ancestors."""
         log_weights = self.of.log_weights
-        shares = np.exp(log_weights - logsumexp(log_weights, axis=1, keepdims=True))
+        shares = np.exp(log_weights - np.asarray(logsumexp(log_weights, axis=1, keepdims=True)))
         chosen = self.ancestors.pop(0)
         mine = np.take_along_axis(shares, chosen, axis=1)
         self.probs *= mine.prod(axis=1)
@@ -108,7 +108,7 @@ def of_draw(twin: type[planted.Filter]) -> float:
         expected[code(np.array([*tokens, 0, 0, 0])[: E3.horizon], len(tokens))] = probability
     possible = probs > 0
     log_weights = done.log_weights[possible]
-    shares = np.exp(log_weights - logsumexp(log_weights, axis=1, keepdims=True))
+    shares = np.exp(log_weights - np.asarray(logsumexp(log_weights, axis=1, keepdims=True)))
     places = code(done.tokens[possible], done.lengths[possible])
     found = (probs[possible, None] * shares).ravel()
     return total_variation(np.bincount(places.ravel(), found, expected.size), expected)
