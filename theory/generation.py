@@ -40,6 +40,22 @@ class Trajectories(NamedTuple):
     log_z: Float32[Array, "B T"]
 
 
+class NextTokens(NamedTuple):
+    """One token after each row, with the numbers of `Trajectories`.
+
+    Attributes:
+        tokens: [B].
+        log_p: [B] under the model at temperature 1.
+        log_q: [B] under the rule that drew it.
+        log_z: [B] of the law it was drawn after.
+    """
+
+    tokens: Int32[Array, " B"]
+    log_p: Float32[Array, " B"]
+    log_q: Float32[Array, " B"]
+    log_z: Float32[Array, " B"]
+
+
 class Generation(NamedTuple):
     """Where a batch of rows stands.
 
@@ -108,40 +124,18 @@ def generate(
     Returns:
         Where they stand then.
     """
-    counting = reads_counts(rules)
-    eos = jnp.asarray(model.eos, jnp.int32)
 
     def is_active(trajectories: Trajectories) -> Bool[Array, " B"]:
         return ~trajectories.ended & (trajectories.lengths < limits)
 
     def step(loop: tuple[Generation, Array, Array]) -> tuple[Generation, Array, Array]:
         now, num_steps, num_tokens = loop
-        past = now.trajectories
-        active = is_active(past)
-        counts = (
-            token_counts(past.tokens, past.lengths, model.vocab_size)
-            if counting
-            else no_counts(now.log_probs)
-        )
-        draw = sample_tokens(fold_each(keys, past.lengths), rules, now.log_probs, counts)
-        log_z = log_normaliser(now.log_probs, alpha)
-        here = active[:, None] & (jnp.arange(past.tokens.shape[1])[None] == past.lengths[:, None])
-
-        def record(before: Array, value: Array) -> Array:
-            return jnp.where(here, value[:, None].astype(before.dtype), before)
-
-        model_state, log_probs = model.step(now.model_state, draw.tokens, active)
-        is_eos = (draw.tokens[:, None] == eos[None, :]).any(axis=1)
-        grown = Trajectories(
-            tokens=record(past.tokens, draw.tokens),
-            lengths=past.lengths + active.astype(jnp.int32),
-            ended=past.ended | (active & is_eos),
-            log_p=record(past.log_p, draw.log_p),
-            log_q=record(past.log_q, draw.log_q),
-            log_z=record(past.log_z, log_z),
-        )
+        active = is_active(now.trajectories)
+        drawn = draw_next(keys, model, rules, alpha, now)
+        model_state, log_probs = model.step(now.model_state, drawn.tokens, active)
         # A row that does not move keeps the law at its end: a later call goes on from there.
         log_probs = jnp.where(active[:, None], log_probs, now.log_probs)
+        grown = append(model, now.trajectories, drawn, active)
         after = now._replace(model_state=model_state, log_probs=log_probs, trajectories=grown)
         return after, num_steps + 1, num_tokens + active.sum(dtype=jnp.int32)
 
@@ -157,6 +151,66 @@ def generate(
         row_steps_useful=num_tokens,
     )
     return done._replace(ledger=ledger)
+
+
+def draw_next(
+    keys: Key[Array, " B"],
+    model: SequenceModel,
+    rules: tuple[TokenRule, ...],
+    alpha: float | Float32[Array, ""],
+    generation: Generation,
+) -> NextTokens:
+    """Draw a token after each row; nothing moves yet.
+
+    Args:
+        keys: [B] one for each row, of one role and iteration; not consumed.
+        model: of the tokens.
+        rules: the pipeline that tokens are drawn from.
+        alpha: exponent of the recorded log z.
+        generation: where the rows stand.
+
+    Returns:
+        The tokens and their records; those of rows that have ended mean nothing.
+    """
+    past, log_probs = generation.trajectories, generation.log_probs
+    counts = (
+        token_counts(past.tokens, past.lengths, model.vocab_size)
+        if reads_counts(rules)
+        else no_counts(log_probs)
+    )
+    draw = sample_tokens(fold_each(keys, past.lengths), rules, log_probs, counts)
+    return NextTokens(draw.tokens, draw.log_p, draw.log_q, log_normaliser(log_probs, alpha))
+
+
+def append(
+    model: SequenceModel, past: Trajectories, drawn: NextTokens, active: Bool[Array, " B"]
+) -> Trajectories:
+    """Enter tokens at the ends of the active rows.
+
+    Args:
+        model: for its eos.
+        past: the rows.
+        drawn: a token a row.
+        active: [B] rows that take it.
+
+    Returns:
+        The rows after it.
+    """
+    eos = jnp.asarray(model.eos, jnp.int32)
+    here = active[:, None] & (jnp.arange(past.tokens.shape[1])[None] == past.lengths[:, None])
+
+    def record(before: Array, value: Array) -> Array:
+        return jnp.where(here, value[:, None].astype(before.dtype), before)
+
+    is_eos = (drawn.tokens[:, None] == eos[None, :]).any(axis=1)
+    return Trajectories(
+        tokens=record(past.tokens, drawn.tokens),
+        lengths=past.lengths + active.astype(jnp.int32),
+        ended=past.ended | (active & is_eos),
+        log_p=record(past.log_p, drawn.log_p),
+        log_q=record(past.log_q, drawn.log_q),
+        log_z=record(past.log_z, drawn.log_z),
+    )
 
 
 def cut(model: SequenceModel, generation: Generation, num_kept: Int[Array, " B"]) -> Generation:
@@ -183,8 +237,21 @@ def cut(model: SequenceModel, generation: Generation, num_kept: Int[Array, " B"]
         row_steps_executed=num_kept.shape[0],
         row_steps_useful=num_read,
     )
+    return Generation(model_state, log_probs, first_tokens(past, num_kept), ledger)
+
+
+def first_tokens(past: Trajectories, num_kept: Int[Array, " B"]) -> Trajectories:
+    """The rows without what stands after their first tokens.
+
+    Args:
+        past: the rows.
+        num_kept: [B] tokens to keep, at most each row's length.
+
+    Returns:
+        Shorter rows; one that keeps all of its tokens stays ended if it was.
+    """
     kept = jnp.arange(past.tokens.shape[1])[None] < num_kept[:, None]
-    shorter = Trajectories(
+    return Trajectories(
         tokens=jnp.where(kept, past.tokens, 0),
         lengths=num_kept.astype(jnp.int32),
         ended=past.ended & (num_kept == past.lengths),
@@ -192,7 +259,6 @@ def cut(model: SequenceModel, generation: Generation, num_kept: Int[Array, " B"]
         log_q=jnp.where(kept, past.log_q, 0.0),
         log_z=jnp.where(kept, past.log_z, 0.0),
     )
-    return Generation(model_state, log_probs, shorter, ledger)
 
 
 def take(model: SequenceModel, generation: Generation, rows: Int[Array, " B2"]) -> Generation:

@@ -8,6 +8,7 @@ One key serves a whole run: the noise is addressed by role, chain and iteration.
 estimates over a run count every repeat of a kept sequence.
 """
 
+from theory.mcmc.asynchronous import asynchronous_suffix as asynchronous_suffix
 from theory.mcmc.blockwise import Stages as Stages
 from theory.mcmc.blockwise import blockwise as blockwise
 from theory.mcmc.blockwise import num_stages as num_stages
