@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, Key
 from theory.errors import InvalidInput
 from theory.generation import (
     Generation,
+    Trajectories,
     append,
     cut,
     draw_next,
@@ -144,7 +145,7 @@ def _open(
         none,
         info,
     )
-    return _begin(key, model, design, slots, none == 0)
+    return _begin(key, model, design, slots, none == 0, num_rows)
 
 
 def _all_moves(
@@ -174,34 +175,36 @@ def _all_moves(
 
 def _advance(key: Key[Array, ""], model: SequenceModel, design: Design, slots: Slots) -> Slots:
     """One token in every chain that still moves; chains whose proposal ends with it start their next move."""
-    working = _working(slots)
-    drawing = working & ~slots.reading
     now = slots.proposal
+    active = _working(slots) & ~_is_whole(model, now.trajectories)
+    drawing = active & ~slots.reading
     keys = _keys(key, Role.TOKEN, slots)
     drawn = draw_next(keys, model, proposal_rules(design), design.proposal_alpha, now)
     tokens = jnp.where(slots.reading, _token_before(now, slots.cuts), drawn.tokens)
-    model_state, log_probs = model.step(now.model_state, tokens, working)
+    model_state, log_probs = model.step(now.model_state, tokens, active)
     entropies = slots.entropies
     if design.cut_law.reads_entropies:
         here = jnp.arange(entropies.shape[1])[None] == now.trajectories.lengths[:, None]
         here, entropy = here & drawing[:, None], shannon_entropy(now.log_probs)
         entropies = jnp.where(here, entropy[:, None], entropies)
     trajectories = append(model, now.trajectories, drawn, drawing)
-    over = drawing & (trajectories.ended | (trajectories.lengths == model.horizon))
+    over = _working(slots) & _is_whole(model, trajectories)
+    # More than usually end in one step wait for the next: a cut needs as many random numbers as the horizon.
+    over = over & (jnp.cumsum(over) <= _at_once(slots))
     num_over = over.sum(dtype=jnp.int32)
     ledger = charge(
         now.ledger,
         rollouts_branch=num_over,
         rollouts_dropped=num_over,
         generated_tokens=drawing.sum(dtype=jnp.int32),
-        prefill_tokens=(working & slots.reading).sum(dtype=jnp.int32),
+        prefill_tokens=(active & slots.reading).sum(dtype=jnp.int32),
         model_calls=1,
-        row_steps_executed=working.shape[0],
-        row_steps_useful=working.sum(dtype=jnp.int32),
+        row_steps_executed=active.shape[0],
+        row_steps_useful=active.sum(dtype=jnp.int32),
     )
     if design.log_reward is not no_reward:
-        ledger = charge(ledger, utility_calls=working.shape[0])
-    log_probs = jnp.where(working[:, None], log_probs, now.log_probs)
+        ledger = charge(ledger, utility_calls=active.shape[0])
+    log_probs = jnp.where(active[:, None], log_probs, now.log_probs)
     proposal = Generation(model_state, log_probs, trajectories, ledger)
     slots = slots._replace(
         proposal=proposal, entropies=entropies, reading=jnp.zeros_like(slots.reading)
@@ -251,7 +254,7 @@ def _settle(
     starting = over & _working(slots)
     # What was accepted stands in both slots already.
     slots = _restore(model, starting & ~accepted, slots)
-    return _begin(key, model, design, slots, starting)
+    return _begin(key, model, design, slots, starting, _at_once(slots))
 
 
 def _restore(model: SequenceModel, mask: Bool[Array, " B"], slots: Slots) -> Slots:
@@ -267,27 +270,32 @@ def _begin(
     design: Design,
     slots: Slots,
     starting: Bool[Array, " B"],
+    at_once: int,
 ) -> Slots:
-    """Cut the sequences of some chains, whose proposal's slot holds the model's state after the current sequence."""
-    records = records_of(slots.current)
-    log_cuts = log_cut_probs(design.cut_law, records.entropies, records.lengths)
-    drawn = draw_index(_keys(key, Role.CUT, slots), jnp.asarray(log_cuts))
-    cuts = jnp.where(starting, drawn, slots.cuts)
-    kept = first_tokens(slots.current.generation.trajectories, drawn)
-    now = slots.proposal
+    """Cut the sequences of at most so many chains, whose proposal's slot holds the model's state after the current sequence."""
+    now = slots.current.generation.trajectories
+    num_rows = starting.shape[0]
+    (chosen,) = jnp.nonzero(starting, size=at_once, fill_value=num_rows)
+    some = jnp.minimum(chosen, num_rows - 1)
+    entropies, lengths = (field[some] for field in (slots.current.entropies, now.lengths))
+    log_cuts = jnp.asarray(log_cut_probs(design.cut_law, entropies, lengths))
+    drawn = draw_index(_keys(key, Role.CUT, slots)[some], log_cuts)
+    cuts = slots.cuts.at[chosen].set(drawn, mode="drop")
+    kept = first_tokens(now, cuts)
+    proposal = slots.proposal
 
     def restart(new: Array, old: Array) -> Array:
         return jnp.where(starting.reshape(starting.shape + (1,) * (new.ndim - 1)), new, old)
 
-    trajectories = jax.tree.map(restart, kept, now.trajectories)
+    trajectories = jax.tree.map(restart, kept, proposal.trajectories)
     place = jnp.arange(slots.entropies.shape[1])[None]
-    entropies = jnp.where(place < drawn[:, None], slots.current.entropies, 0.0)
+    entropies = jnp.where(place < cuts[:, None], slots.current.entropies, 0.0)
     reading = starting & (cuts > 0)
     # The law that `rewind` returns is not used, so that compiled code does not compute it.
     num_read = trajectories.lengths - reading.astype(jnp.int32)
-    shorter = now._replace(trajectories=trajectories)
-    model_state, _ = model.rewind(now.model_state, num_read, _token_before(shorter, num_read))
-    log_probs = restart(slots.first_law, now.log_probs)
+    shorter = proposal._replace(trajectories=trajectories)
+    model_state, _ = model.rewind(proposal.model_state, num_read, _token_before(shorter, num_read))
+    log_probs = restart(slots.first_law, proposal.log_probs)
     return slots._replace(
         proposal=shorter._replace(model_state=model_state, log_probs=log_probs),
         entropies=restart(entropies, slots.entropies),
@@ -299,6 +307,16 @@ def _begin(
 def _working(slots: Slots) -> Bool[Array, " B"]:
     """Chains that have moves to make."""
     return slots.num_moves < slots.info.cuts.shape[0]
+
+
+def _is_whole(model: SequenceModel, trajectories: Trajectories) -> Bool[Array, " B"]:
+    """Sequences that nothing can follow."""
+    return trajectories.ended | (trajectories.lengths == model.horizon)
+
+
+def _at_once(slots: Slots) -> int:
+    """Most proposals that are settled in one step."""
+    return max(slots.cuts.shape[0] // 4, 1)
 
 
 def _keys(key: Key[Array, ""], role: Role, slots: Slots) -> Key[Array, " B"]:
