@@ -70,4 +70,16 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="a bootstrap filter of a 32-state hidden Markov model (N = 100,000, T = 200) against the particles package",
         target="experiments.benchmarks.particle_filter:run",
     ),
+    "smc_overhead": Benchmark(
+        largest_ratio=1.15,
+        description="SMC for p^4 with adaptive resampling (N = 512, T = 128) against plain ancestral sampling of 512 rows "
+        "from the same cached transformer",
+        target="experiments.benchmarks.population_overhead:run",
+    ),
+    "mcmc_overhead": Benchmark(
+        largest_ratio=1.1,
+        description="suffix moves of 256 chains that do not wait for each other against plain ancestral sampling, per "
+        "executed row-step of the same cached transformer",
+        target="experiments.benchmarks.chain_overhead:run",
+    ),
 }
