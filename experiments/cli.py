@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "sample": "draws from a model by any method, one trajectory a row",
     "score": "log probabilities of recorded trajectories under a model",
     "power-vs-temperature": "sampling p(y)**alpha is not sampling at temperature 1/alpha: tables and figures",
+    "estimator-validation": "estimators against their exact bias and variance, methods at equal cost",
     "figures": "rebuild figures from committed tables",
 }
 

@@ -23,7 +23,11 @@ from matplotlib.figure import Figure
 
 from paper_figures import (
     divergence_against_alpha,
+    equal_cost_curves,
     ess_against_length,
+    estimator_against_length,
+    estimator_bias_and_variance,
+    estimator_panels,
     first_token_ranking,
     planted_defect_damage,
     two_laws,
@@ -89,6 +93,21 @@ FIGURES: dict[str, FigureSpec] = {
         ("planted_defect_damage",),
         "Each public mistake changes what a sampler computes, by 1 % or by a factor of 70.",
     ),
+    "estimator_bias_and_variance": FigureSpec(
+        estimator_bias_and_variance.draw,
+        ("estimator_bias_and_variance",),
+        "Simulated biases and variances lie on the exact curves; the base model can be the better proposal.",
+    ),
+    "estimator_against_length": FigureSpec(
+        estimator_against_length.draw,
+        ("estimator_against_length",),
+        "From the base model resampling pays on long sequences; from a better proposal it may never.",
+    ),
+    "equal_cost_curves": FigureSpec(
+        equal_cost_curves.draw,
+        ("equal_cost_curves",),
+        "At equal tokens the proposal matters more than the method: from the base model errors are least.",
+    ),
 }
 
 LAYOUTS: dict[str, Layout] = {
@@ -98,6 +117,9 @@ LAYOUTS: dict[str, Layout] = {
     "crossover_lengths": ess_against_length.CROSSOVER_LAYOUT,
     "first_token_ranking": first_token_ranking.LAYOUT,
     "planted_defect_damage": planted_defect_damage.LAYOUT,
+    "estimator_bias_and_variance": estimator_panels.LAYOUT,
+    "estimator_against_length": estimator_panels.LAYOUT,
+    "equal_cost_curves": equal_cost_curves.LAYOUT,
 }
 
 PDF_METADATA = {"Creator": "rolloutlab", "Producer": "matplotlib", "CreationDate": None}

@@ -115,9 +115,15 @@ POWER = Look("#0072B2", "o", "solid")
 BEST_PROPOSAL = Look("#009E73", "D", "solid", 3.2, 0.5)
 POPULATION = Look("#CC79A7", "v", (0.0, (5.0, 1.0, 1.2, 1.0)), 1.6)
 ADAPTED = Look("#D55E00", "P", (0.0, (2.0, 0.8)), 1.2)
+POPULATION_FROM_BASE = Look("#CC79A7", "p", (0.0, (1.0, 1.2)), 1.6)
+# Chains share a colour; marker and line tell them apart.
+INDEPENDENT_CHAIN = Look("#56B4E9", "<", (0.0, (1.0, 1.2)))
+SUFFIX_CHAIN = Look("#56B4E9", ">", "solid")
+TEMPERED_CHAIN = Look("#56B4E9", "X", (0.0, (4.0, 1.4)))
 
 PALETTE = frozenset(
-    look.color for look in (BASE, TEMPERATURE, POWER, BEST_PROPOSAL, POPULATION, ADAPTED)
+    look.color
+    for look in (BASE, TEMPERATURE, POWER, BEST_PROPOSAL, POPULATION, ADAPTED, SUFFIX_CHAIN)
 )
 """The colours that carry meaning; everything else is INK, FAINT or white."""
 

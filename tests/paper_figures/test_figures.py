@@ -63,6 +63,20 @@ def awkward_tables(name: str) -> list[pa.Table]:
             for token in AWKWARD_TOKENS
             for law in ("base", "temperature", "power")
         ],
+        "estimator_bias_and_variance": [
+            (panel, axis, 0.5, 1, 1, method, exact, 1e-9, 1e-3)
+            for panel, axis in (("variance_of_Z", "num_draws"), ("bias_of_mean", "alpha"))
+            for method, exact in (("importance_base", 0.0), ("smc", math.nan))
+        ],
+        "estimator_against_length": [
+            ("variance_of_Z", "length", 8.0, 256, length, "importance_base", size, size, size / 9)
+            for length, size in ((4, 1e-8), (64, 1.0), (1024, 1e30))
+        ],
+        "equal_cost_curves": [
+            (0.5, metric, "rejection", tokens, error, 0.0)
+            for metric, error in (("rmse_length", 12.0), ("tv", 0.0))
+            for tokens in (1.0, 1e6)
+        ],
     }
     tables: list[pa.Table] = []
     for table in FIGURES[name].tables:
