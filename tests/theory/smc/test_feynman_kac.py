@@ -137,6 +137,29 @@ def test_a_potential_that_kills_everything_is_visible() -> None:
     assert (np.asarray(info.ess) == [[3.0] * 2, [0.0] * 2, [0.0] * 2]).all()
 
 
+def test_no_noise_serves_two_steps() -> None:
+    keys: list[bytes] = []
+
+    def seen(key: jax.Array) -> jax.Array:
+        keys.append(np.asarray(jax.random.key_data(key)).tobytes())
+        return jnp.zeros((2, 3))
+
+    def resampler(key: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return seen(key).astype(jnp.int32), log_weights
+
+    with jax.disable_jit():
+        feynman_kac(
+            jax.random.key(0),
+            seen,
+            lambda key, states, t: seen(key),
+            lambda states, t: states,
+            4,
+            resampler,
+            jnp.arange(2),
+        )
+    assert len(set(keys)) == len(keys) == 4 + 3
+
+
 def test_no_steps_are_refused() -> None:
     with pytest.raises(InvalidInput, match="steps 0"):
         feynman_kac(
