@@ -14,16 +14,14 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import stats
 
+from theory import mean_tests
 from theory.goodness_of_fit import Cells, counts_p_value
+from theory.mean_tests import POWER, mean_p_values, tail_inflation
 
 SUITE_LEVEL = 1e-3
 MAX_ASSERTIONS = 1000
 LEVEL = SUITE_LEVEL / MAX_ASSERTIONS
-
-# Probability with which `assert_mean` sees a bias as large as the test says it cares about.
-POWER = 0.99
 
 # Most by which the skewness of the replicates may inflate a tail of the t-test, to first order.
 MAX_TAIL_INFLATION = 2.0
@@ -42,59 +40,8 @@ class Budget:
 def minimum_detectable(
     sigma: ArrayLike, n: int, level: float = LEVEL, power: float = POWER
 ) -> Float[np.ndarray, "*cells"]:
-    """Smallest bias that a two-sided z-test sees with probability `power`.
-
-        (z_{1 - level/2} + z_power) sigma / sqrt(n)
-
-    Args:
-        sigma: [...] standard deviation of one replicate.
-        n: number of replicates.
-        level: false-alarm probability.
-        power: probability of seeing the bias.
-
-    Returns:
-        [...] in the units of sigma.
-    """
-    quantiles = stats.norm.isf(level / 2) + stats.norm.ppf(power)
-    return quantiles * np.asarray(sigma, np.float64) / np.sqrt(n)
-
-
-def mean_p_values(replicates: ArrayLike, truth: ArrayLike) -> Float[np.ndarray, "*cells"]:
-    """Two-sided p-values of "the expectation is `truth`" by Student's t.
-
-    Args:
-        replicates: [n, ...] independent along the first axis.
-        truth: [...] claimed expectation.
-
-    Returns:
-        [...] one p-value per cell.
-    """
-    values = np.asarray(replicates, np.float64)
-    num_replicates = values.shape[0]
-    standard_error = values.std(axis=0, ddof=1) / np.sqrt(num_replicates)
-    if not np.all(standard_error > 0):
-        raise ValueError("all replicates are equal: assert the value itself")
-    t = (values.mean(axis=0) - np.asarray(truth, np.float64)) / standard_error
-    return 2 * stats.t.sf(np.abs(t), num_replicates - 1)
-
-
-def tail_inflation(replicates: ArrayLike, level: float) -> float:
-    """How far skewness inflates the worse tail of the t-test: exp(z^3 |skewness| / (3 sqrt(n))).
-
-    First-order moderate-deviation factor of a self-normalised mean at z = z_{1 - level/2} (Jing, Shao and Wang,
-    Annals of Probability 31, 2003). The other tail shrinks by the same factor.
-
-    Args:
-        replicates: [n, ...].
-        level: false-alarm probability of one cell.
-
-    Returns:
-        The largest factor over the cells.
-    """
-    values = np.asarray(replicates, np.float64)
-    skewness = np.max(np.abs(stats.skew(values, axis=0)))
-    z = stats.norm.isf(level / 2)
-    return float(np.exp(z**3 * skewness / (3 * np.sqrt(values.shape[0]))))
+    """`theory.mean_tests.minimum_detectable` at the level of one assertion."""
+    return mean_tests.minimum_detectable(sigma, n, level, power)
 
 
 def assert_mean(replicates: ArrayLike, truth: ArrayLike, *, smallest_bias: ArrayLike) -> None:

@@ -17,6 +17,7 @@ from theory.mcmc.chains import Design as Design
 from theory.mcmc.chains import Prompts as Prompts
 from theory.mcmc.chains import check_starts as check_starts
 from theory.mcmc.chains import make_design as make_design
+from theory.mcmc.chains import place_chains as place_chains
 from theory.mcmc.chains import start_chains_at as start_chains_at
 from theory.mcmc.coupled import CoupledChains as CoupledChains
 from theory.mcmc.coupled import CoupledInfo as CoupledInfo

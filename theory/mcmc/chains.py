@@ -226,23 +226,44 @@ def start_chains_at(
     whole = np.where(inside, tokens, 0).astype(np.int32)
     is_eos = inside & np.isin(whole, model.eos)
     _check_whole(is_eos, np.asarray(lengths))
-    tokens, lengths = jnp.asarray(whole), lengths.astype(jnp.int32)
+    chains = place_chains(model, prompts, jnp.asarray(whole), lengths, design)
+    check_starts(chains, design)
+    return chains
+
+
+def place_chains(
+    model: SequenceModel,
+    prompts: Prompts,
+    tokens: Int[Array, "B T"],
+    lengths: Int[Array, " B"],
+    design: Design,
+) -> Chains:
+    """What `start_chains_at` does, without reading the values: for compiled programs.
+
+    Args:
+        model: of the tokens.
+        prompts: what the chains continue.
+        tokens: [B, T] whole sequences, 0 past their lengths, T the model's horizon.
+        lengths: [B] eos included.
+        design: of the moves.
+
+    Returns:
+        The chains at iteration 1.
+    """
+    tokens, lengths = tokens.astype(jnp.int32), lengths.astype(jnp.int32)
     chains = empty_chains(model, prompts)
     scored = score_sequences(model, chains.generation, tokens, lengths, design.proposal_alpha)
     log_p, log_z, _ = scored.scores
     log_q = design.proposal_alpha * log_p - log_z
-    trajectories = Trajectories(
-        tokens, lengths, jnp.asarray(is_eos.any(axis=1)), log_p, log_q, log_z
-    )
+    last = jnp.take_along_axis(tokens, jnp.maximum(lengths - 1, 0)[:, None], axis=1)
+    ended = (last == jnp.asarray(model.eos, jnp.int32)[None, :]).any(axis=1) & (lengths > 0)
     generation = chains.generation._replace(
         model_state=scored.model_state,
         log_probs=scored.log_probs,
-        trajectories=trajectories,
+        trajectories=Trajectories(tokens, lengths, ended, log_p, log_q, log_z),
         ledger=charge_scoring(chains.generation.ledger, tokens, lengths),
     )
-    chains = observe(model, chains._replace(iteration=chains.iteration + 1), generation, design)
-    check_starts(chains, design)
-    return chains
+    return observe(model, chains._replace(iteration=chains.iteration + 1), generation, design)
 
 
 def observe(model: SequenceModel, chains: Chains, generation: Generation, design: Design) -> Chains:

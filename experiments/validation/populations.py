@@ -1,0 +1,423 @@
+"""Sequential Monte Carlo: Z_hat, its variance at several numbers of particles, weighted means and the law of a drawn row.
+
+Every sampler is looked up in `theory.smc` when its check is made. A row drawn from a finite population is no draw from the target; at two particles its
+law is known exactly and is what the draws are compared with, and its distance to the target is reported.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.validation.cases import (
+    ALPHA,
+    Build,
+    Case,
+    Check,
+    Jit,
+    Sizes,
+    cells_of,
+    key_of,
+    law_probs,
+)
+from experiments.validation.findings import Finding, Found, law_finding, mean_finding
+from experiments.validation.markov import starter
+from theory import mcmc, resampling, smc
+from theory.exact import offspring
+from theory.exact.enumeration import enumerate_sequences
+from theory.exact.laws import PowerLaw, power_law, temperature_law
+from theory.exact.layers import ENDS
+from theory.exact.sequence_space import sequence_space
+from theory.exact.smc_finite_variance import (
+    adapted_relative_variance,
+    every_step_relative_variance,
+    twisted_relative_variance,
+)
+from theory.exact.smc_population import FiniteRun, adapted_filter, plain_filter
+from theory.smc.exact_twist import ExactTwist
+
+EPSILON = 0.2  # of the defensive proposal
+RAMP = 2  # tokens
+FEW = 2
+"""Particles at which the whole law of a run is enumerated."""
+
+CONDITIONAL = 4
+"""Particles of a conditional population."""
+
+
+class Outcome(NamedTuple):
+    """What M populations say.
+
+    Attributes:
+        log_Z_hat: [M].
+        mean_length: [M] weighted mean of the length times Z_hat, as a share of Z_hat's scale: sum w len / N.
+        tokens: [M, T] one row drawn from each.
+        lengths: [M].
+    """
+
+    log_Z_hat: jax.Array
+    mean_length: jax.Array
+    tokens: jax.Array
+    lengths: jax.Array
+
+
+# (key, model, population, twist) -> the population at the end.
+Sampler = Callable[[jax.Array, Any, smc.Population, ExactTwist], smc.Population]
+
+
+class Sequential(NamedTuple):
+    """A sampler and what is known of it.
+
+    Attributes:
+        sampler: looks it up.
+        few: the exact law of a run of FEW particles, or None where it is not enumerated.
+        variance: (case, power law, N) -> Var(Z_hat / Z), or None.
+        is_exact: whether a drawn row follows the target itself.
+    """
+
+    sampler: Callable[[], Sampler]
+    few: Callable[[Case], FiniteRun] | None = None
+    variance: Callable[[Case, PowerLaw, int], float] | None = None
+    is_exact: bool = False
+
+
+def sequential_check(name: str, spec: Sequential) -> Build:
+    """The checks of a sampler.
+
+    Args:
+        name: of the kernel.
+        spec: what is known of it.
+
+    Returns:
+        Makes the check.
+    """
+
+    def build(jit: Jit) -> Check:
+        sampler = spec.sampler()
+
+        def run(
+            key: jax.Array, model: Any, twist: ExactTwist, ids: jax.Array, num_particles: int
+        ) -> Outcome:
+            empty = jnp.zeros((ids.shape[0], 0), jnp.int32)
+            population = smc.start_populations(
+                model, empty, jnp.zeros(ids.shape, jnp.int32), ids, num_particles
+            )
+            return summary(key, model, sampler(key, model, population, twist))
+
+        compiled = jit(run, static_argnums=4)
+
+        def check(case: Case, sizes: Sizes, seed: int) -> Found:
+            power = power_law(case.layers, ALPHA)
+            key, twist = key_of(seed, name, case), _padded_twist(case, power)
+            findings: list[Finding] = []
+            distances: list[tuple[str, float]] = []
+            sizes_run = sizes.particles if spec.variance is not None else (FEW,)
+            for num_particles in sizes_run:
+                num = sizes.populations if num_particles == FEW else sizes.populations // 4
+                ids = jnp.arange(num, dtype=jnp.int32)
+                found = compiled(key, case.model, twist, ids, num_particles)
+                few = spec.few(case) if spec.few and num_particles == FEW else None
+                findings += evidence_findings(found, power, num_particles, sizes)
+                variance = None
+                if few is not None:
+                    variance = few.evidence.relative_variance
+                elif spec.variance is not None:
+                    variance = spec.variance(case, power, num_particles)
+                if variance is not None:
+                    findings.append(
+                        variance_finding(found.log_Z_hat, power, variance, num_particles, sizes)
+                    )
+                cells = cells_of(case, found.tokens, found.lengths)
+                target = law_probs(case, power.law)
+                if spec.is_exact:
+                    what = f"law of a drawn row, N = {num_particles}"
+                    findings.append(law_finding(what, cells, target, sizes.law_limit))
+                elif few is not None:
+                    what = f"law of a drawn row, N = {num_particles}"
+                    findings.append(law_finding(what, cells, few.final_draw, sizes.law_limit))
+                    away = float(np.abs(few.final_draw - target).sum() / 2)
+                    distances.append((f"total variation to the target of a row, N = {FEW}", away))
+            return Found(findings, distances)
+
+        return check
+
+    return build
+
+
+def _padded_twist(case: Case, power: PowerLaw) -> ExactTwist:
+    """The optimal twist, its arrays of one size for all cases of one shape: every case could have V^t prefixes of length t."""
+    twist = smc.exact_twist(power)
+    depth, width = twist.log_lookahead.shape
+    most = min(case.model.log_probs.shape[0], case.table.vocab_size ** (case.table.horizon - 1))
+    room = ((0, case.table.horizon - depth), (0, most - width))
+    return ExactTwist(
+        jnp.pad(twist.successor, (*room, (0, 0)), constant_values=ENDS),
+        jnp.pad(twist.log_lookahead, room),
+    )
+
+
+def summary(key: jax.Array, model: Any, population: smc.Population) -> Outcome:
+    """What is read of populations at the end.
+
+    Args:
+        key: of the run.
+        model: of the tokens.
+        population: M of them.
+
+    Returns:
+        The outcome.
+    """
+    row, log_Z_hat = smc.draw_one(key, model, population)
+    lengths = population.generation.trajectories.lengths.reshape(population.log_weights.shape)
+    mean_length = jnp.mean(jnp.exp(population.log_weights) * lengths.astype(jnp.float32), axis=1)
+    return Outcome(log_Z_hat, mean_length, row.trajectories.tokens, row.trajectories.lengths)
+
+
+def evidence_findings(
+    found: Outcome, power: PowerLaw, num_particles: int, sizes: Sizes
+) -> list[Finding]:
+    """Unbiasedness of Z_hat, and of the unnormalised weighted mean of the length.
+
+    Args:
+        found: of independent populations.
+        power: the target.
+        num_particles: N.
+        sizes: what must be seen.
+
+    Returns:
+        Two findings, both as shares of their truths.
+    """
+    ratios = np.exp(np.asarray(found.log_Z_hat, np.float64) - power.log_Z)
+    dead = int(np.isneginf(np.asarray(found.log_Z_hat)).sum())
+    note = f"{dead} populations died (Z_hat = 0)" if dead else ""
+    probs = law_probs_of(power)
+    mean_length = sum(len(sequence) * prob for sequence, prob in probs.items())
+    scale = np.exp(-power.log_Z) / mean_length
+    lengths = np.asarray(found.mean_length, np.float64) * scale
+    return [
+        mean_finding(f"Z_hat / Z, N = {num_particles}", ratios, 1.0, sizes.mean_limit)._replace(
+            note=note
+        ),
+        mean_finding(
+            f"weighted length / (Z E length), N = {num_particles}", lengths, 1.0, sizes.mean_limit
+        ),
+    ]
+
+
+def law_probs_of(power: PowerLaw) -> dict[tuple[int, ...], float]:
+    """The target as a dictionary.
+
+    Args:
+        power: the target.
+
+    Returns:
+        Probability of each sequence.
+    """
+    listed = enumerate_sequences((power.law,))
+    return dict(zip(listed.sequences, np.exp(listed.log_probs[0]).tolist(), strict=True))
+
+
+def variance_finding(
+    log_Z_hat: jax.Array, power: PowerLaw, exact: float, num_particles: int, sizes: Sizes
+) -> Finding:
+    """E (Z_hat / Z - 1)^2 against the exact relative variance.
+
+    Args:
+        log_Z_hat: [M] of independent populations.
+        power: the target.
+        exact: Var(Z_hat / Z).
+        num_particles: N.
+        sizes: what must be seen.
+
+    Returns:
+        The finding; its limit is a share of the truth.
+    """
+    ratios = np.exp(np.asarray(log_Z_hat, np.float64) - power.log_Z)
+    return mean_finding(
+        f"Var(Z_hat / Z), N = {num_particles}",
+        (ratios - 1) ** 2,
+        exact,
+        sizes.variance_limit * exact,
+    )
+
+
+def conditional_check(name: str) -> Build:
+    """Conditional SMC leaves the target as it is: from exact draws of it, a row drawn from the population follows it again.
+
+    Args:
+        name: of the kernel.
+
+    Returns:
+        Makes the check.
+    """
+
+    def build(jit: Jit) -> Check:
+        conditional = smc.conditional_smc
+        resampler = resampling.conditional_multinomial
+        rules = smc.temperature_proposal(ALPHA)
+
+        def run(key: jax.Array, model: Any, reference: Any, ids: jax.Array) -> Outcome:
+            empty = jnp.zeros((ids.shape[0], 0), jnp.int32)
+            population = smc.start_populations(
+                model, empty, jnp.zeros(ids.shape, jnp.int32), ids, CONDITIONAL
+            )
+            schedule = smc.every(model.horizon)
+            population, _ = conditional(
+                key, model, rules, ALPHA, reference, population, resampler, schedule
+            )
+            return summary(key, model, population)
+
+        compiled = jit(run)
+        start_at = starter(jit, mcmc.make_design(ALPHA, ALPHA, mcmc.uniform_cut()))
+
+        def check(case: Case, sizes: Sizes, seed: int) -> Found:
+            target = law_probs(case, power_law(case.layers, ALPHA).law)
+            generator = np.random.default_rng(seed)
+            starts = generator.choice(target.size, sizes.draws, p=target / target.sum())
+            space = sequence_space(case.table, ALPHA)
+            reference = start_at(case, space, starts).generation
+            ids = jnp.arange(sizes.draws, dtype=jnp.int32)
+            found = compiled(key_of(seed, name, case), case.model, reference, ids)
+            cells = cells_of(case, found.tokens, found.lengths)
+            what = f"invariance of the target, N = {CONDITIONAL}"
+            return Found([law_finding(what, cells, target, sizes.law_limit)])
+
+        return check
+
+    return build
+
+
+def _plain(
+    proposal: Callable[[], Any], resampler: Callable[[], Any], resamples: bool = True
+) -> Callable[[], Sampler]:
+    def lookup() -> Sampler:
+        sampler, rules, scheme = smc.smc, proposal(), resampler()
+
+        def run(
+            key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
+        ) -> smc.Population:
+            schedule = smc.every(model.horizon) if resamples else ()
+            return sampler(key, model, rules, ALPHA, population, scheme, schedule)[0]
+
+        return run
+
+    return lookup
+
+
+def _few(
+    offspring_law: offspring.OffspringLaw, proposal_alpha: float = ALPHA, resamples: bool = True
+) -> Callable[[Case], FiniteRun]:
+    def law(case: Case) -> FiniteRun:
+        proposal = temperature_law(case.layers, proposal_alpha)
+        steps = range(1, case.table.horizon) if resamples else ()
+        return plain_filter(ALPHA, proposal, FEW, steps, offspring_law)
+
+    return law
+
+
+def _adapted() -> Sampler:
+    sampler, scheme = smc.adapted_smc, resampling.multinomial
+
+    def run(
+        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
+    ) -> smc.Population:
+        return sampler(key, model, ALPHA, population, scheme)[0]
+
+    return run
+
+
+def _bridged() -> Sampler:
+    sampler, scheme = smc.bridged_smc, resampling.multinomial
+
+    def run(
+        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
+    ) -> smc.Population:
+        schedule = smc.every(model.horizon)
+        exponents = smc.linear_ramp(ALPHA, RAMP, schedule, model.horizon)
+        return sampler(key, model, exponents, ALPHA, population, scheme, schedule)[0]
+
+    return run
+
+
+def _twisted() -> Sampler:
+    sampler, scheme = smc.twisted_smc, resampling.multinomial
+
+    def run(
+        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
+    ) -> smc.Population:
+        schedule = smc.every(model.horizon)
+        return sampler(key, model, twist, ALPHA, population, scheme, schedule)[0]
+
+    return run
+
+
+def _twisted_targets() -> Sampler:
+    sampler, scheme = smc.twisted_targets_smc, resampling.multinomial
+    rules = smc.temperature_proposal(ALPHA)
+
+    def run(
+        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
+    ) -> smc.Population:
+        schedule = smc.every(model.horizon)
+        return sampler(key, model, rules, twist, ALPHA, population, scheme, schedule)[0]
+
+    return run
+
+
+def _every_step(case: Case, power: PowerLaw, num_particles: int) -> float:
+    proposal = temperature_law(case.layers, ALPHA)
+    return every_step_relative_variance(power, proposal, num_particles)
+
+
+def _twisted_variance(case: Case, power: PowerLaw, num_particles: int) -> float:
+    proposal = temperature_law(case.layers, ALPHA)
+    return twisted_relative_variance(
+        power, proposal, lambda t: power.log_lookahead[t], num_particles
+    )
+
+
+def _base() -> Any:
+    return smc.temperature_proposal(1.0)
+
+
+def _temperature() -> Any:
+    return smc.temperature_proposal(ALPHA)
+
+
+SAMPLERS: dict[str, Sequential] = {
+    "smc": Sequential(
+        _plain(_temperature, lambda: resampling.multinomial),
+        _few(offspring.multinomial_offspring),
+        _every_step,
+    ),
+    "smc-base-proposal": Sequential(
+        _plain(_base, lambda: resampling.multinomial), _few(offspring.multinomial_offspring, 1.0)
+    ),
+    "smc-never": Sequential(
+        _plain(_temperature, lambda: resampling.multinomial, resamples=False),
+        _few(offspring.multinomial_offspring, resamples=False),
+    ),
+    "smc-systematic": Sequential(
+        _plain(_temperature, lambda: resampling.systematic), _few(offspring.systematic_offspring)
+    ),
+    "smc-killing": Sequential(
+        _plain(_temperature, lambda: resampling.killing), _few(offspring.killing_offspring)
+    ),
+    "smc-ess-adaptive": Sequential(
+        _plain(_temperature, lambda: resampling.ess_adaptive(resampling.systematic, 0.95)),
+        _few(offspring.when_ess_below(0.95, offspring.systematic_offspring)),
+    ),
+    "smc-defensive": Sequential(
+        _plain(lambda: smc.defensive_proposal(ALPHA, EPSILON), lambda: resampling.multinomial)
+    ),
+    "adapted-smc": Sequential(
+        lambda: _adapted(),
+        lambda case: adapted_filter(case.layers, ALPHA, FEW),
+        lambda case, power, num: adapted_relative_variance(case.layers, ALPHA, num),
+    ),
+    "bridged-smc": Sequential(lambda: _bridged()),
+    "twisted-smc": Sequential(lambda: _twisted(), is_exact=True),
+    "twisted-targets-smc": Sequential(lambda: _twisted_targets(), None, _twisted_variance),
+}
