@@ -41,7 +41,7 @@ def minimum_detectable(
     sigma: ArrayLike, n: int, level: float = LEVEL, power: float = POWER
 ) -> Float[np.ndarray, "*cells"]:
     """`theory.mean_tests.minimum_detectable` at the level of one assertion."""
-    return mean_tests.minimum_detectable(sigma, n, level, power)
+    return mean_tests.minimum_detectable(np.asarray(sigma), n, level, power)
 
 
 def assert_mean(replicates: ArrayLike, truth: ArrayLike, *, smallest_bias: ArrayLike) -> None:
@@ -72,7 +72,7 @@ def assert_mean(replicates: ArrayLike, truth: ArrayLike, *, smallest_bias: Array
             f"{num_replicates} replicates are too skewed for a t-test at level {level:.1g} "
             f"(a tail is inflated {inflation:.2g} times): draw more"
         )
-    p_values = mean_p_values(values, truth)
+    p_values = mean_p_values(values, np.asarray(truth, np.float64))
     if np.any(p_values < level):
         worst = np.unravel_index(np.argmin(p_values), p_values.shape)
         raise Rejected(

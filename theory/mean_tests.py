@@ -8,17 +8,20 @@ A t-test at a small level errs where the replicates are skewed: to first order t
 that factor is large (`tail_inflation`), or charge it to the p-value (`skewed_p_value`).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy import optimize, stats
+
+Numbers = np.ndarray | np.number | float | int | Sequence[float]
 
 # Probability with which a test sees the smallest bias that it is said to see.
 POWER = 0.99
 
 
 def minimum_detectable(
-    sigma: ArrayLike, n: int, level: float, power: float = POWER
+    sigma: Numbers, n: int, level: float, power: float = POWER
 ) -> Float[np.ndarray, "*cells"]:
     """Smallest bias that a two-sided z-test sees with probability `power`.
 
@@ -34,10 +37,10 @@ def minimum_detectable(
         [...] in the units of sigma.
     """
     quantiles = stats.norm.isf(level / 2) + stats.norm.ppf(power)
-    return quantiles * np.asarray(sigma, np.float64) / np.sqrt(n)
+    return np.asarray(quantiles * np.asarray(sigma, np.float64) / np.sqrt(n))
 
 
-def mean_p_values(replicates: ArrayLike, truth: ArrayLike) -> Float[np.ndarray, "*cells"]:
+def mean_p_values(replicates: Numbers, truth: Numbers) -> Float[np.ndarray, "*cells"]:
     """Two-sided p-values of "the expectation is `truth`" by Student's t.
 
     Args:
@@ -56,10 +59,10 @@ def mean_p_values(replicates: ArrayLike, truth: ArrayLike) -> Float[np.ndarray, 
     if not np.all(standard_error > 0):
         raise ValueError("all replicates are equal: assert the value itself")
     t = (values.mean(axis=0) - np.asarray(truth, np.float64)) / standard_error
-    return 2 * stats.t.sf(np.abs(t), num_replicates - 1)
+    return np.asarray(2 * stats.t.sf(np.abs(t), num_replicates - 1))
 
 
-def tail_inflation(replicates: ArrayLike, level: float) -> float:
+def tail_inflation(replicates: Numbers, level: float) -> float:
     """How far skewness inflates the worse tail of the t-test at a level; the other tail shrinks by the same factor.
 
     Args:
@@ -80,7 +83,7 @@ def skewed_p_value(t: float, skewness: float, n: int) -> float:
 
         min over s <= |t| of 2 P(T > s) exp(s^3 |skewness| / (3 sqrt(n)))
 
-    From s = sqrt(n) / |skewness| on the factor grows faster than the tail falls, and nothing more is gained: with few or very skewed
+    The minimum is taken over a grid. From about s = sqrt(n) / |skewness| on the factor grows faster than the tail falls, and nothing more is gained: with few or very skewed
     replicates no t, however large, gives a small p-value.
 
     Args:
@@ -94,8 +97,10 @@ def skewed_p_value(t: float, skewness: float, n: int) -> float:
     size = abs(t)
     if skewness != 0:
         size = min(size, np.sqrt(n) / abs(skewness))
-    log_tail = np.log(2) + stats.t.logsf(size, n - 1)
-    return float(np.exp(min(0.0, log_tail + size**3 * abs(skewness) / (3 * np.sqrt(n)))))
+    grid = np.linspace(0.0, size, 65)
+    log_tails = np.log(2) + stats.t.logsf(grid, n - 1)
+    log_p_values = log_tails + grid**3 * abs(skewness) / (3 * np.sqrt(n))
+    return float(np.exp(min(0.0, log_p_values.min())))
 
 
 def skewed_minimum_detectable(

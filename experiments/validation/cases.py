@@ -170,9 +170,9 @@ def cells_of(case: Case, tokens: jax.Array, lengths: jax.Array) -> np.ndarray:
         [B].
     """
     places = {sequence: place for place, sequence in enumerate(case.sequences)}
-    lengths = np.asarray(lengths)
-    inside = np.arange(tokens.shape[1])[None] < lengths[:, None]
-    rows = np.concatenate([np.where(inside, tokens, 0), lengths[:, None]], axis=1)
+    num_tokens = np.asarray(lengths)[:, None]
+    inside = np.arange(tokens.shape[1])[None] < num_tokens
+    rows = np.concatenate([np.where(inside, tokens, 0), num_tokens], axis=1)
     different, back = np.unique(rows, axis=0, return_inverse=True)
     found = [places.get(tuple(row[: row[-1]]), len(places)) for row in different.tolist()]
     return np.array(found)[back.ravel()]

@@ -215,13 +215,13 @@ def mean_finding(
     """
     values = np.asarray(replicates, np.float64)
     n, mean, sigma = values.size, float(values.mean()), float(values.std(ddof=1))
-    scale = max(abs(truth), 1e-30)
     if not np.isfinite(mean):
         note = f"{int((~np.isfinite(values)).sum())} replicates are not finite"
         return exact_finding(quantity, mean, truth, 0.0, note)._replace(limit=limit)
-    if sigma <= 1e-5 * scale:
-        found = exact_finding(quantity, mean, truth, 2e-5 * scale, "all replicates are equal")
-        return found._replace(num_replicates=n, limit=max(limit, 2e-5 * scale))
+    if sigma <= 1e-5 * max(abs(truth), abs(mean)):
+        rounding = 2e-5 * abs(truth)
+        found = exact_finding(quantity, mean, truth, rounding, "all replicates are equal")
+        return found._replace(num_replicates=n, limit=max(limit, rounding))
     skewness = float(stats.skew(values))
     standard_error = sigma / math.sqrt(n)
     z = (mean - truth) / standard_error

@@ -30,9 +30,11 @@ from experiments.validation.findings import (
     mean_finding,
     positive_finding,
 )
-from theory import mcmc
+from theory import mcmc, resampling, smc
 from theory.errors import InvalidInput
 from theory.exact import markov_chain, transition
+from theory.exact.conditional_offspring import conditional_multinomial_offspring
+from theory.exact.particle_gibbs import particle_gibbs_transition
 from theory.exact.sequence_space import (
     MAX_STATES,
     SequenceSpace,
@@ -56,19 +58,23 @@ _ROUNDING = 1e-12  # of matrices in float64
 
 
 class Suffix(NamedTuple):
-    """A kernel whose state is `Chains`.
+    """A kernel whose state has a `generation`: `Chains`, or what can be made of them.
 
     Attributes:
         kernel: makes it.
         design: of its moves, for starts.
         matrix: its exact transition.
         log_reward: of sequences, for a tilted target.
+        state: of the kernel, from chains.
+        verdict: field of the kernel's info whose mean is the acceptance of the matrix.
     """
 
     kernel: Callable[[], Kernel]
     design: Callable[[], Design]
     matrix: Callable[[SequenceSpace], Transition]
     log_reward: Callable[[tuple[int, ...]], float] | None = None
+    state: Callable[[Chains], Any] = lambda chains: chains
+    verdict: str = "accepted"
 
 
 def empty_prompts(num: int) -> Prompts:
@@ -97,10 +103,11 @@ def suffix_check(name: str, spec: Callable[[], Suffix]) -> Build:
     """
 
     def build(jit: Jit) -> Check:
-        kernel, design, matrix, log_reward = spec()
-        kernel = kernel()
+        found = spec()
+        matrix, log_reward = found.matrix, found.log_reward
+        kernel = found.kernel()
         begin, step = jit(kernel.init), jit(kernel.step)
-        moves = design()
+        moves = found.design()
         start_at = starter(jit, moves)
 
         def check(case: Case, sizes: Sizes, seed: int) -> Found:
@@ -113,7 +120,11 @@ def suffix_check(name: str, spec: Callable[[], Suffix]) -> Build:
             findings += run_findings(
                 case, sizes, chains, functools.partial(step, key), exact, start
             )
-            findings += _one_step_findings(case, sizes, step, key, space, exact, start_at)
+            starts = np.arange(sizes.draws) % len(space.sequences)
+            begun = found.state(start_at(case, space, starts))
+            after, info = step(jax.random.fold_in(key, 1), case.model, begun)
+            verdicts = np.asarray(getattr(info, found.verdict), np.float64)
+            findings += _one_step_findings(case, sizes, exact, starts, after, verdicts)
             return Found(findings, distances(exact.matrix, start, target))
 
         return check
@@ -152,8 +163,8 @@ def matrix_findings(matrix: np.ndarray, target: np.ndarray) -> list[Finding]:
 def run_findings(
     case: Case,
     sizes: Sizes,
-    chains: Chains,
-    step: Callable[..., tuple[Chains, object]],
+    chains: Any,
+    step: Callable[..., tuple[Any, object]],
     exact: Transition,
     start: np.ndarray,
 ) -> list[Finding]:
@@ -180,7 +191,7 @@ def run_findings(
                 law_finding(
                     f"law after {count} steps",
                     cells_of(case, now.tokens, now.lengths),
-                    transition.law_after(exact, start, count),
+                    start @ np.linalg.matrix_power(exact.matrix, count),
                     sizes.law_limit,
                 )
             )
@@ -211,34 +222,26 @@ def distances(matrix: np.ndarray, start: np.ndarray, target: np.ndarray) -> list
 def _one_step_findings(
     case: Case,
     sizes: Sizes,
-    step: Callable[..., tuple[Chains, mcmc.MoveInfo]],
-    key: jax.Array,
-    space: SequenceSpace,
     exact: Transition,
-    start_at: Callable[[Case, SequenceSpace, np.ndarray], Chains],
+    starts: np.ndarray,
+    after: Any,
+    verdicts: np.ndarray,
 ) -> list[Finding]:
     """One step from every state against its row of the matrix, and how often it is accepted."""
-    num_states = len(space.sequences)
-    starts = np.arange(sizes.draws) % num_states
-    chains = start_at(case, space, starts)
-    chains, info = step(jax.random.fold_in(key, 1), case.model, chains)
-    now = chains.generation.trajectories
-    after = cells_of(case, now.tokens, now.lengths)
+    num_states = len(case.sequences)
+    now = after.generation.trajectories
     shares = np.bincount(starts, minlength=num_states) / starts.size
     probs = np.zeros((num_states, num_states + 1))
     probs[:, :-1] = shares[:, None] * exact.matrix
     return [
         law_finding(
             "one step from every state",
-            starts * (num_states + 1) + after,
+            starts * (num_states + 1) + cells_of(case, now.tokens, now.lengths),
             probs.ravel(),
             sizes.transition_limit,
         ),
         mean_finding(
-            "acceptance rate",
-            np.asarray(info.accepted, np.float64),
-            float(shares @ exact.acceptance),
-            sizes.law_limit,
+            "acceptance rate", verdicts, float(shares @ exact.acceptance), sizes.law_limit
         ),
     ]
 
@@ -415,6 +418,33 @@ def _tilted() -> Suffix:
     )
 
 
+def _particle_gibbs() -> Suffix:
+    """Two particles, the reference and one other; the acceptance is that the sequence changes."""
+    resampler, law = resampling.conditional_multinomial, conditional_multinomial_offspring
+
+    def of(model: Any) -> Kernel:
+        return mcmc.particle_gibbs(ALPHA, ALPHA, 2, smc.every(model.horizon), resampler)
+
+    def init(key: jax.Array, model: Any, prompts: Prompts) -> Any:
+        return of(model).init(key, model, prompts)
+
+    def step(key: jax.Array, model: Any, references: Any) -> tuple[Any, Any]:
+        return of(model).step(key, model, references)
+
+    def matrix(space: SequenceSpace) -> Transition:
+        schedule = smc.every(space.tokens.shape[1])
+        sweep = particle_gibbs_transition(space, ALPHA, 2, schedule, law)
+        return Transition(sweep, 1 - np.diag(sweep))
+
+    return Suffix(
+        lambda: Kernel(init, step),
+        lambda: mcmc.make_design(ALPHA, ALPHA, mcmc.uniform_cut()),
+        matrix,
+        state=lambda chains: mcmc.References(chains.generation, chains.rows, chains.iteration),
+        verdict="moved",
+    )
+
+
 SUFFIX_KERNELS: dict[str, Callable[[], Suffix]] = {
     "independence-mh": _independence,
     "suffix-mh": _plain(ALPHA, lambda: mcmc.uniform_cut()),
@@ -423,4 +453,5 @@ SUFFIX_KERNELS: dict[str, Callable[[], Suffix]] = {
     "suffix-mh-entropy-cut": _plain(ALPHA, lambda: mcmc.entropy_cut()),
     "multiple-try-mh": _multiple_try,
     "tilted-mh": _tilted,
+    "particle-gibbs": _particle_gibbs,
 }

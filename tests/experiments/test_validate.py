@@ -1,0 +1,163 @@
+"""`rolloutlab validate`: what it writes, what it refuses, and kernels of the user's own."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.validate import main
+from tests.conftest import ROOT
+
+FAST = ("--preset", "quick", "--kernel", "top-p,systematic")
+
+OWN = '''
+from theory.mcmc import suffix_regeneration, uniform_cut
+from theory.protocols import Kernel
+
+
+def right(alpha):
+    """Suffix moves with proposals from the base model."""
+    return suffix_regeneration(alpha, 1.0, uniform_cut())
+
+
+def wrong(alpha):
+    """Aims at another power."""
+    return suffix_regeneration(alpha + 0.5, 1.0, uniform_cut())
+
+
+def broken(alpha):
+    """Its step cannot run."""
+    return Kernel(right(alpha).init, lambda key, model, chains: chains.nothing)
+
+
+def other_state(alpha):
+    """Its state is a tuple."""
+    return Kernel(lambda key, model, prompts: (prompts.lengths,), lambda key, model, state: (state, ()))
+
+
+number = 3
+'''
+
+
+def result(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> dict[str, Any]:
+    assert main([*argv, "--json", "-"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_rows_are_those_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, *FAST)
+    assert found["counts"] == {"ok": len(found["rows"]), "biased": 0, "underpowered": 0}
+    assert found["family_level"] == 1e-3
+    contract = {
+        "kernel", "case", "quantity", "estimate", "truth", "standard_error", "z", "minimum_detectable",
+        "verdict",
+    }  # fmt: skip
+    for row in found["rows"]:
+        assert contract < row.keys()
+        assert row["minimum_detectable"] <= row["limit"]
+    assert {row["kernel"] for row in found["rows"]} == {"top-p", "systematic"}
+    assert {row["case"] for row in found["rows"]} == {"toy-e", "random-tree", "toy-b"}
+
+
+def test_same_seed_same_bytes_other_seed_other_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    texts: list[str] = []
+    for seed in ("0", "0", "1"):
+        assert (
+            main(["--preset", "quick", "--kernel", "systematic", "--seed", seed, "--json", "-"])
+            == 0
+        )
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_row_does_not_depend_on_what_else_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    both = result(capsys, *FAST)["rows"]
+    alone = result(capsys, "--preset", "quick", "--kernel", "systematic")["rows"]
+    assert [row for row in both if row["kernel"] == "systematic"] == alone
+
+
+def test_a_case_of_the_users_own(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(ROOT / "tests" / "data" / "reference" / "case-1.json")
+    found = result(capsys, *FAST, "--case", path)
+    assert {row["case"] for row in found["rows"]} == {path}
+
+
+def test_figures_are_drawn_a_family(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FAST, "--figures", str(tmp_path)]) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        f"validation_{family}.{ending}"
+        for family in ("decoding", "resampling")
+        for ending in ("pdf", "png")
+    }
+    out, err = capsys.readouterr()
+    assert "top-p" in out
+    assert "validation_decoding.pdf" in err
+
+
+def test_kernels_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "particle-gibbs mcmc" in lines
+    assert "conditional-smc smc" in lines
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "own_kernels.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_kernels", raising=False)
+    return tmp_path
+
+
+def test_a_kernel_of_the_users_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ("--preset", "quick", "--case", "builtin:toy-e", "--kernel")
+    right = result(capsys, *argv, "own_kernels:right")
+    assert {row["verdict"] for row in right["rows"]} == {"ok"}
+    p_values = [each["value"] for each in right["distances"] if "reversibility" in each["quantity"]]
+    assert min(p_values) > 1e-6
+    wrong = result(capsys, *argv, "own_kernels:wrong", status=1)
+    verdicts = {row["quantity"]: row["verdict"] for row in wrong["rows"]}
+    assert verdicts["invariance of the power law, after 5 steps"] == "biased"
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("--kernel", "sistematic"), "did you mean 'systematic'?"),
+        (("--kernel", "no_such_module:f"), "cannot be imported (ModuleNotFoundError"),
+        (("--kernel", "own_kernels:nothing"), "has no function 'nothing'"),
+        (("--kernel", "own_kernels:number"), "has no function 'number'"),
+        (("--kernel", "own_kernels:broken"), "fails on case 'builtin:toy-b'"),
+        (("--kernel", "own_kernels:other_state"), "must be theory.mcmc.Chains"),
+        (("--case", "builtin:random-markov"), "must be in 2..400"),
+        (("--case", "nowhere.json"), "no such file"),
+        (("--seed", "-1"), "--seed -1"),
+        (("--json", "nowhere/out.json"), "folder does not exist"),
+    ],
+)
+def test_bad_input_is_one_line(
+    argv: tuple[str, ...], told: str, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = () if "--case" in argv else ("--case", "builtin:toy-b")
+    assert main(["--preset", "quick", *argv, *small]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_quick_preset_is_ok_on_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, "--preset", "quick")
+    assert found["counts"]["ok"] == len(found["rows"]) > 300
+
+
+@pytest.mark.slow
+def test_the_default_preset_is_ok_on_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys)
+    assert found["counts"]["ok"] == len(found["rows"]) > 1000
+    assert {row["kernel"] for row in found["rows"]} > {"smc", "parallel-tempering"}
