@@ -174,7 +174,11 @@ def _gather(case: Case, states: list[Chains], starts: np.ndarray) -> Chains:
     def join(*leaves: Any) -> Any:
         return jnp.concatenate(leaves) if jnp.ndim(leaves[0]) else leaves[0]
 
-    return _rows(case, jax.tree.map(join, *states), starts)
+    joined = jax.tree.map(join, *states)
+    ledger = states[0].generation.ledger  # what was spent belongs to no row
+    return _rows(
+        case, joined._replace(generation=joined.generation._replace(ledger=ledger)), starts
+    )
 
 
 def _flow_reports(before: np.ndarray, after: np.ndarray, size: int) -> list[tuple[str, float]]:

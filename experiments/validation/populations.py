@@ -25,21 +25,13 @@ from experiments.validation.cases import (
 from experiments.validation.findings import Finding, Found, law_finding, mean_finding
 from experiments.validation.markov import starter
 from theory import mcmc, resampling, smc
-from theory.exact import offspring
 from theory.exact.enumeration import enumerate_sequences
-from theory.exact.laws import PowerLaw, power_law, temperature_law
+from theory.exact.laws import PowerLaw, power_law
 from theory.exact.layers import ENDS
 from theory.exact.sequence_space import sequence_space
-from theory.exact.smc_finite_variance import (
-    adapted_relative_variance,
-    every_step_relative_variance,
-    twisted_relative_variance,
-)
-from theory.exact.smc_population import FiniteRun, adapted_filter, plain_filter
+from theory.exact.smc_population import FiniteRun
 from theory.smc.exact_twist import ExactTwist
 
-EPSILON = 0.2  # of the defensive proposal
-RAMP = 2  # tokens
 FEW = 2
 """Particles at which the whole law of a run is enumerated."""
 
@@ -113,7 +105,9 @@ def sequential_check(name: str, spec: Sequential) -> Build:
             key, twist = key_of(seed, name, case), _padded_twist(case, power)
             findings: list[Finding] = []
             distances: list[tuple[str, float]] = []
-            sizes_run = sizes.particles if spec.variance is not None else (FEW,)
+            sizes_run = (FEW,)
+            if spec.variance is not None:
+                sizes_run = sizes.particles if spec.few is not None else sizes.particles[:2]
             for num_particles in sizes_run:
                 num = sizes.populations if num_particles == FEW else sizes.populations // 4
                 ids = jnp.arange(num, dtype=jnp.int32)
@@ -244,7 +238,9 @@ def variance_finding(
 
 
 def conditional_check(name: str) -> Build:
-    """Conditional SMC leaves the target as it is: from exact draws of it, a row drawn from the population follows it again.
+    """Conditional SMC around exact draws of the target: a row drawn from the population follows it again, and E[Z / Z_hat] = 1.
+
+    The second is the harmonic identity behind the upper bound on log Z (`theory.smc.bounds`).
 
     Args:
         name: of the kernel.
@@ -273,7 +269,8 @@ def conditional_check(name: str) -> Build:
         start_at = starter(jit, mcmc.make_design(ALPHA, ALPHA, mcmc.uniform_cut()))
 
         def check(case: Case, sizes: Sizes, seed: int) -> Found:
-            target = law_probs(case, power_law(case.layers, ALPHA).law)
+            power = power_law(case.layers, ALPHA)
+            target, log_Z = law_probs(case, power.law), power.log_Z
             generator = np.random.default_rng(seed)
             starts = generator.choice(target.size, sizes.draws, p=target / target.sum())
             space = sequence_space(case.table, ALPHA)
@@ -281,143 +278,24 @@ def conditional_check(name: str) -> Build:
             ids = jnp.arange(sizes.draws, dtype=jnp.int32)
             found = compiled(key_of(seed, name, case), case.model, reference, ids)
             cells = cells_of(case, found.tokens, found.lengths)
-            what = f"invariance of the target, N = {CONDITIONAL}"
-            return Found([law_finding(what, cells, target, sizes.law_limit)])
+            ratios = np.exp(log_Z - np.asarray(found.log_Z_hat, np.float64))
+            return Found(
+                [
+                    law_finding(
+                        f"invariance of the target, N = {CONDITIONAL}",
+                        cells,
+                        target,
+                        sizes.law_limit,
+                    ),
+                    mean_finding(
+                        f"Z / Z_hat around exact draws, N = {CONDITIONAL}",
+                        ratios,
+                        1.0,
+                        sizes.mean_limit,
+                    ),
+                ]
+            )
 
         return check
 
     return build
-
-
-def _plain(
-    proposal: Callable[[], Any], resampler: Callable[[], Any], resamples: bool = True
-) -> Callable[[], Sampler]:
-    def lookup() -> Sampler:
-        sampler, rules, scheme = smc.smc, proposal(), resampler()
-
-        def run(
-            key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
-        ) -> smc.Population:
-            schedule = smc.every(model.horizon) if resamples else ()
-            return sampler(key, model, rules, ALPHA, population, scheme, schedule)[0]
-
-        return run
-
-    return lookup
-
-
-def _few(
-    offspring_law: offspring.OffspringLaw, proposal_alpha: float = ALPHA, resamples: bool = True
-) -> Callable[[Case], FiniteRun]:
-    def law(case: Case) -> FiniteRun:
-        proposal = temperature_law(case.layers, proposal_alpha)
-        steps = range(1, case.table.horizon) if resamples else ()
-        return plain_filter(ALPHA, proposal, FEW, steps, offspring_law)
-
-    return law
-
-
-def _adapted() -> Sampler:
-    sampler, scheme = smc.adapted_smc, resampling.multinomial
-
-    def run(
-        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
-    ) -> smc.Population:
-        return sampler(key, model, ALPHA, population, scheme)[0]
-
-    return run
-
-
-def _bridged() -> Sampler:
-    sampler, scheme = smc.bridged_smc, resampling.multinomial
-
-    def run(
-        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
-    ) -> smc.Population:
-        schedule = smc.every(model.horizon)
-        exponents = smc.linear_ramp(ALPHA, RAMP, schedule, model.horizon)
-        return sampler(key, model, exponents, ALPHA, population, scheme, schedule)[0]
-
-    return run
-
-
-def _twisted() -> Sampler:
-    sampler, scheme = smc.twisted_smc, resampling.multinomial
-
-    def run(
-        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
-    ) -> smc.Population:
-        schedule = smc.every(model.horizon)
-        return sampler(key, model, twist, ALPHA, population, scheme, schedule)[0]
-
-    return run
-
-
-def _twisted_targets() -> Sampler:
-    sampler, scheme = smc.twisted_targets_smc, resampling.multinomial
-    rules = smc.temperature_proposal(ALPHA)
-
-    def run(
-        key: jax.Array, model: Any, population: smc.Population, twist: ExactTwist
-    ) -> smc.Population:
-        schedule = smc.every(model.horizon)
-        return sampler(key, model, rules, twist, ALPHA, population, scheme, schedule)[0]
-
-    return run
-
-
-def _every_step(case: Case, power: PowerLaw, num_particles: int) -> float:
-    proposal = temperature_law(case.layers, ALPHA)
-    return every_step_relative_variance(power, proposal, num_particles)
-
-
-def _twisted_variance(case: Case, power: PowerLaw, num_particles: int) -> float:
-    proposal = temperature_law(case.layers, ALPHA)
-    return twisted_relative_variance(
-        power, proposal, lambda t: power.log_lookahead[t], num_particles
-    )
-
-
-def _base() -> Any:
-    return smc.temperature_proposal(1.0)
-
-
-def _temperature() -> Any:
-    return smc.temperature_proposal(ALPHA)
-
-
-SAMPLERS: dict[str, Sequential] = {
-    "smc": Sequential(
-        _plain(_temperature, lambda: resampling.multinomial),
-        _few(offspring.multinomial_offspring),
-        _every_step,
-    ),
-    "smc-base-proposal": Sequential(
-        _plain(_base, lambda: resampling.multinomial), _few(offspring.multinomial_offspring, 1.0)
-    ),
-    "smc-never": Sequential(
-        _plain(_temperature, lambda: resampling.multinomial, resamples=False),
-        _few(offspring.multinomial_offspring, resamples=False),
-    ),
-    "smc-systematic": Sequential(
-        _plain(_temperature, lambda: resampling.systematic), _few(offspring.systematic_offspring)
-    ),
-    "smc-killing": Sequential(
-        _plain(_temperature, lambda: resampling.killing), _few(offspring.killing_offspring)
-    ),
-    "smc-ess-adaptive": Sequential(
-        _plain(_temperature, lambda: resampling.ess_adaptive(resampling.systematic, 0.95)),
-        _few(offspring.when_ess_below(0.95, offspring.systematic_offspring)),
-    ),
-    "smc-defensive": Sequential(
-        _plain(lambda: smc.defensive_proposal(ALPHA, EPSILON), lambda: resampling.multinomial)
-    ),
-    "adapted-smc": Sequential(
-        lambda: _adapted(),
-        lambda case: adapted_filter(case.layers, ALPHA, FEW),
-        lambda case, power, num: adapted_relative_variance(case.layers, ALPHA, num),
-    ),
-    "bridged-smc": Sequential(lambda: _bridged()),
-    "twisted-smc": Sequential(lambda: _twisted(), is_exact=True),
-    "twisted-targets-smc": Sequential(lambda: _twisted_targets(), None, _twisted_variance),
-}

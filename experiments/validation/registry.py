@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 from experiments.validation.cases import ALPHA, Build
 from experiments.validation.markov import (
-    SUFFIX_KERNELS,
     blockwise_check,
     suffix_check,
     tempering_check,
 )
-from experiments.validation.populations import SAMPLERS, conditional_check, sequential_check
+from experiments.validation.markov_kernels import SUFFIX_KERNELS
+from experiments.validation.populations import conditional_check, sequential_check
+from experiments.validation.samplers import SAMPLERS
 from experiments.validation.schemes import SCHEMES, scheme_check
 from experiments.validation.tokens import (
     PIPELINES,

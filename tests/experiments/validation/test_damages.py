@@ -10,8 +10,8 @@ from experiments.validate import SIZES, compiler, validate
 from experiments.validation.cases import Case, builtin_cases
 from experiments.validation.findings import BIASED, OK, Row
 from experiments.validation.registry import KERNELS
+from tests.experiments.validation import damages as in_place
 from tests.planted_bugs import decoding as wrong_tokens
-from tests.planted_bugs import in_place
 from tests.planted_bugs import mcmc as wrong_moves
 from tests.planted_bugs import resampling as wrong_schemes
 from theory import decoding, resampling
