@@ -228,13 +228,14 @@ def cut(model: SequenceModel, generation: Generation, num_kept: Int[Array, " B"]
     past = generation.trajectories
     last = jnp.take_along_axis(past.tokens, jnp.maximum(num_kept - 1, 0)[:, None], axis=1)[:, 0]
     model_state, log_probs = model.rewind(generation.model_state, num_kept, last)
-    # The law at the cut is not kept: a model with a cache reads the last token again.
-    num_read = jnp.sum(num_kept < past.lengths, dtype=jnp.int32)
+    # The law at the cut is not kept, that of the prompt is: a model with a cache reads the last token again.
+    num_read = jnp.sum((num_kept > 0) & (num_kept < past.lengths), dtype=jnp.int32)
+    is_call = (num_read > 0).astype(jnp.int32)
     ledger = charge(
         generation.ledger,
         prefill_tokens=num_read,
-        model_calls=1,
-        row_steps_executed=num_kept.shape[0],
+        model_calls=is_call,
+        row_steps_executed=num_kept.shape[0] * is_call,
         row_steps_useful=num_read,
     )
     return Generation(model_state, log_probs, first_tokens(past, num_kept), ledger)

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
@@ -98,8 +97,13 @@ def log_normaliser(log_probs: Float[Array, "B V"], alpha: Parameter) -> Float[Ar
         [B] natural log; -inf in a row without a law.
     """
     lawful = has_law(log_probs)
-    scaled = per_row(alpha, log_probs) * jnp.where(lawful[:, None], log_probs, -jnp.inf)
-    return jax.nn.logsumexp(scaled, axis=-1)
+    highest = jnp.where(lawful, jnp.max(log_probs, axis=-1), -jnp.inf)
+    # The largest is subtracted before the product, which is then 0 for it whatever alpha is.
+    gaps = log_probs - jnp.where(lawful, highest, 0.0)[:, None]
+    exponent = per_row(alpha, log_probs)
+    total = jnp.sum(jnp.where(gaps > -jnp.inf, jnp.exp(exponent * gaps), 0.0), axis=-1)
+    log_total = jnp.log(jnp.where(lawful, total, 1.0))
+    return jnp.where(lawful, exponent[:, 0] * highest + log_total, -jnp.inf)
 
 
 def _at(log_probs: Float[Array, "B V"], tokens: Int[Array, " B"]) -> Float[Array, " B"]:

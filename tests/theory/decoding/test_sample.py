@@ -218,3 +218,16 @@ def test_the_two_halves_of_the_bits_are_independent() -> None:
     counts = np.array([agreeing.sum(), 32 * agreeing.size - agreeing.sum()])
     assert_counts(counts, np.array([0.5, 0.5]))
     assert_rejected(lambda: assert_counts(np.array([32 * agreeing.size, 0]), np.array([0.5, 0.5])))
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.5, 1.0, 7.0, 1e12])
+def test_the_normaliser_is_right_at_every_exponent(alpha: float) -> None:
+    """Compiled, where a product and a sum may be fused: the largest term is exactly 1."""
+    law = np.array([[0.7, 0.2, 0.1, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(law).astype(np.float32)
+    scaled = alpha * log_probs.astype(np.float64)
+    peak = scaled.max(axis=1, keepdims=True)
+    expected = peak[:, 0] + np.log(np.exp(scaled - peak).sum(axis=1))
+    log_z = jax.jit(log_normaliser)(jnp.asarray(log_probs), alpha)
+    np.testing.assert_allclose(np.asarray(log_z), expected, rtol=1e-6, atol=1e-6)
