@@ -150,10 +150,9 @@ def test_bad_input_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.slow
 def test_the_quick_preset_is_ok_on_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
     found = result(capsys, "--preset", "quick")
-    assert found["counts"]["ok"] == len(found["rows"]) > 300
+    assert found["counts"]["ok"] == len(found["rows"]) > 250
 
 
 @pytest.mark.slow
