@@ -50,7 +50,7 @@ class Dictated:
     def gumbel(self, size: tuple[int, ...]) -> np.ndarray:
         """So large that the dictated tokens win."""
         scores = self.of.alpha * self.of.table.log_probs[self.of.context]
-        law = np.exp(scores - logsumexp(scores, axis=-1, keepdims=True))
+        law = np.exp(scores - np.asarray(logsumexp(scores, axis=-1, keepdims=True)))
         token = self.tokens.pop(0)[..., None]
         self.probs *= np.take_along_axis(law, token, axis=-1)[..., 0].prod(axis=-1)
         return np.where(np.arange(size[-1]) == token, 1e9, 0.0)
