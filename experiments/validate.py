@@ -3,6 +3,7 @@
 import functools
 import sys
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from experiments.validation.findings import (
     VERDICTS,
     Distance,
     Finding,
+    Found,
     Row,
     judge,
     row_level,
@@ -36,12 +38,17 @@ from theory.errors import InvalidInput
 OWN = "own"
 """Family of kernels of the user's own."""
 
+_SMALL = Sizes(8192, 8192, 0.1, 0.3, 0.15, 0.5, (2,))
+
 SIZES: Mapping[str, Sizes] = {
-    "quick": Sizes(8192, 8192, 0.1, 0.3, 0.15, 0.5, (2,)),
+    "demo": _SMALL,
+    "quick": _SMALL,
     "default": Sizes(32768, 65536, 0.05, 0.15, 0.1, 0.3, (2, 16, 64)),
 }
 
-# Of the quick preset, whose programs run for a shorter time than they take to compile.
+_THREADS = 2
+
+# Of the small presets, whose programs run for a shorter time than they take to compile.
 _FAST_COMPILATION = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
@@ -63,10 +70,11 @@ class Arguments:
     folder first."""
 
     case: Words = ()
-    """Models to run on: JSON model files or builtin:NAME, at most 400 sequences each; five small ones by default, three for quick."""
+    """Models to run on: JSON model files or builtin:NAME, at most 400 sequences each; five small ones by default, three for quick, one for demo."""
 
-    preset: Literal["quick", "default"] = "default"
-    """Sizes: quick takes a minute and runs fewer kernels (unless --kernel names them), default five."""
+    preset: Literal["demo", "quick", "default"] = "default"
+    """Sizes: demo and quick take a minute or two. Demo runs every kernel on one model, quick fewer kernels on three (unless --kernel or
+    --case name them), default every kernel on all, in five."""
 
     seed: int = 0
     """Of all random numbers."""
@@ -118,7 +126,7 @@ def chosen(names: tuple[str, ...], preset: str) -> dict[str, Entry]:
 
     Args:
         names: as given; none means those of the preset.
-        preset: quick or default.
+        preset: demo, quick or default.
 
     Returns:
         Name to entry.
@@ -141,12 +149,14 @@ def preset_cases(preset: str) -> list[Case]:
     """The built-in cases of a preset.
 
     Args:
-        preset: quick or default.
+        preset: demo, quick or default.
 
     Returns:
-        All of them, for quick those that differ most.
+        All of them, for quick those that differ most, for demo the first.
     """
     cases = builtin_cases()
+    if preset == "demo":
+        return cases[:1]
     return [case for case in cases if preset != "quick" or case.name in QUICK_CASES]
 
 
@@ -154,12 +164,12 @@ def compiler(preset: str) -> Jit:
     """How the programs of a preset are compiled.
 
     Args:
-        preset: quick or default.
+        preset: demo, quick or default.
 
     Returns:
-        `jax.jit`, for quick with what takes the compiler longest switched off.
+        `jax.jit`, but for default with what takes the compiler longest switched off.
     """
-    if preset == "quick":
+    if preset != "default":
         return functools.partial(jax.jit, compiler_options=_FAST_COMPILATION)
     return jax.jit
 
@@ -189,16 +199,23 @@ def validate(
     found: list[tuple[str, str, str, Finding]] = []
     distances: list[Distance] = []
     omitted: list[tuple[str, str]] = []
-    for name, entry in progress(entries.items(), "validating"):
+
+    def outcomes(entry: Entry) -> list[Found]:
         check = entry.build(jit)
-        for case in cases:
-            outcome = check(case, sizes, seed)
-            if not outcome.findings:
-                omitted.append((name, case.name))
-            found += [(entry.family, name, case.name, finding) for finding in outcome.findings]
-            distances += [
-                Distance(name, case.name, what, value) for what, value in outcome.distances
-            ]
+        return [check(case, sizes, seed) for case in cases]
+
+    # Most of the time goes into compiling, which leaves the interpreter free for another kernel.
+    pool = ThreadPoolExecutor(max_workers=_THREADS)
+    try:
+        every = zip(entries.items(), pool.map(outcomes, entries.values()), strict=True)
+        for (name, entry), by_case in progress(every, "validating", len(entries)):
+            for case, outcome in zip(cases, by_case, strict=True):
+                if not outcome.findings:
+                    omitted.append((name, case.name))
+                found += [(entry.family, name, case.name, each) for each in outcome.findings]
+                distances += [Distance(name, case.name, *each) for each in outcome.distances]
+    finally:
+        pool.shutdown(cancel_futures=True)
     level = row_level(len(found))
     return [judge(*each, level) for each in found], distances, omitted
 

@@ -105,7 +105,7 @@ def test_fresh_clone_runs_the_demonstration(tmp_path: Path) -> None:
     demo = ["make", f"PYTHON={python}", "demo"]
     outputs: list[str] = []
     # With the installation in the first run, without it in the second; the limits are seconds.
-    for limit in (360, 60):
+    for limit in (900, 300):
         done = subprocess.run(
             demo,
             check=False,
