@@ -46,6 +46,7 @@ QUICK = (
     "killing",
     "chopthin",
     "conditional-systematic",
+    "conditional-stratified",
     "suffix-mh",
     "multiple-try-mh",
     "smc",

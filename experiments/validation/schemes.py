@@ -1,7 +1,7 @@
 """Resampling schemes: the whole law of their ancestors, and the expected weight of each particle's offspring.
 
-Every scheme is looked up in `theory.resampling` when its check is made. Conditional schemes are compared with the ordinary scheme given
-that a random slot kept particle 0: its numbers of offspring then have the law P(counts) counts_0 / (N w_0).
+Every scheme is looked up in `theory.resampling` when its check is made. Conditional schemes are compared with the ordinary scheme, shuffled,
+given that slot 0 keeps particle 0 (`theory.exact.conditional_offspring`); so is their expected weight of offspring.
 """
 
 from collections.abc import Callable
@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.validation.cases import Build, Case, Check, Jit, Sizes, key_of
-from experiments.validation.findings import Finding, Found, law_finding, worst_mean_finding
+from experiments.validation.findings import Found, law_finding, worst_mean_finding
 from theory import resampling
-from theory.exact import offspring
+from theory.exact import conditional_offspring, offspring
 from theory.exact.enumeration import enumerate_sequences
 from theory.exact.laws import base_law
-from theory.exact.offspring import OffspringLaw
+from theory.exact.offspring import Offspring, OffspringLaw
 from theory.keys import Role, role_key, row_keys
 from theory.protocols import Resampler
 
@@ -30,7 +30,7 @@ class Scheme(NamedTuple):
     Attributes:
         resampler: looks it up.
         law: its exact law, or None where that is not enumerated (chopthin, whose weights differ).
-        is_conditional: whether slot 0 keeps particle 0.
+        is_conditional: whether slot 0 keeps particle 0: offspring then weigh what its law says, not what their particle weighed.
     """
 
     resampler: Callable[[], Resampler]
@@ -80,13 +80,15 @@ def scheme_check(name: str, scheme: Scheme) -> Build:
             inside = np.clip(ancestors, 0, NUM_PARTICLES - 1)
             np.add.at(children, (np.arange(sizes.draws)[:, None], inside), weights)
             own = np.exp(log_weights)
-            if scheme.is_conditional:
-                return Found([_conditional(ancestors, log_weights, scheme, sizes)])
             limit = sizes.mean_limit * own.sum() / NUM_PARTICLES
-            findings = [worst_mean_finding("expected weight of offspring", children, own, limit)]
-            if scheme.law is not None:
+            listed = [] if scheme.law is None else scheme.law(log_weights)
+            expected = _expected_weights(listed) if scheme.is_conditional else own
+            findings = [
+                worst_mean_finding("expected weight of offspring", children, expected, limit)
+            ]
+            if listed:
                 outcomes: dict[tuple[int, ...], float] = {}
-                for outcome in scheme.law(log_weights):
+                for outcome in listed:
                     key = outcome.ancestors
                     outcomes[key] = outcomes.get(key, 0.0) + outcome.probability
                 findings.append(
@@ -104,26 +106,14 @@ def scheme_check(name: str, scheme: Scheme) -> Build:
     return build
 
 
-def _conditional(
-    ancestors: np.ndarray, log_weights: np.ndarray, scheme: Scheme, sizes: Sizes
-) -> Finding:
-    """Numbers of offspring, with the ancestor of slot 0 in front: it must be particle 0."""
-    assert scheme.law is not None
-    laws: dict[tuple[int, ...], float] = {}
-    for outcome in scheme.law(log_weights):
-        counts = np.bincount(outcome.ancestors, minlength=NUM_PARTICLES)
-        key = (0, *counts.tolist())
-        laws[key] = laws.get(key, 0.0) + outcome.probability * counts[0]
-    total = sum(laws.values())
-    laws = {key: mass / total for key, mass in laws.items() if mass > 0}
-    counts = (ancestors[:, :, None] == np.arange(NUM_PARTICLES)).sum(axis=1)
-    found = np.concatenate([ancestors[:, :1], counts], axis=1)
-    return law_finding(
-        "numbers of offspring, slot 0 kept",
-        _cells(found, list(laws)),
-        np.array(list(laws.values())),
-        sizes.law_limit,
-    )
+def _expected_weights(outcomes: list[Offspring]) -> np.ndarray:
+    """[NUM_PARTICLES] expected weight of each particle's offspring."""
+    expected = np.zeros(NUM_PARTICLES)
+    for outcome in outcomes:
+        np.add.at(
+            expected, np.array(outcome.ancestors), outcome.probability * np.exp(outcome.log_weights)
+        )
+    return expected
 
 
 def _cells(rows: np.ndarray, outcomes: list[tuple[int, ...]]) -> np.ndarray:
@@ -150,13 +140,21 @@ SCHEMES: dict[str, Scheme] = {
         offspring.when_ess_below(ESS_THRESHOLD, offspring.multinomial_offspring),
     ),
     "conditional-systematic": Scheme(
-        _named("conditional_systematic"), offspring.systematic_offspring, True
+        _named("conditional_systematic"),
+        conditional_offspring.conditional_systematic_offspring,
+        True,
     ),
     "conditional-stratified": Scheme(
-        _named("conditional_stratified"), offspring.stratified_offspring, True
+        _named("conditional_stratified"),
+        conditional_offspring.conditional_stratified_offspring,
+        True,
     ),
     "conditional-multinomial": Scheme(
-        _named("conditional_multinomial"), offspring.multinomial_offspring, True
+        _named("conditional_multinomial"),
+        conditional_offspring.conditional_multinomial_offspring,
+        True,
     ),
-    "conditional-killing": Scheme(_named("conditional_killing"), offspring.killing_offspring, True),
+    "conditional-killing": Scheme(
+        _named("conditional_killing"), conditional_offspring.conditional_killing_offspring, True
+    ),
 }

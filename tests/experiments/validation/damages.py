@@ -8,6 +8,8 @@ import jax.numpy as jnp
 
 from theory.generation import Generation
 from theory.importance import token_log_weights
+from theory.resampling import conditional_stratified_from_uniforms
+from theory.resampling.ancestors import equal_log_weights
 from theory.smc import step
 from theory.smc.population import Population
 
@@ -20,6 +22,18 @@ def of_uniforms(bug: Callable[[jax.Array, jax.Array], Any]) -> Callable[..., Any
         return bug(draw(keys), log_weights)
 
     return resampler
+
+
+def particles_not_rotated(keys: jax.Array, log_weights: jax.Array) -> Any:
+    """In the place of `conditional_stratified`: the strata always begin with the reference."""
+    size = log_weights.shape[-1]
+    draw = jax.vmap(lambda key: jax.random.uniform(key, (size + 1,), log_weights.dtype))
+    uniforms = draw(keys)
+    first = jnp.zeros_like(uniforms[:, 0])
+    ancestors = conditional_stratified_from_uniforms(
+        first, uniforms[:, 0], uniforms[:, 1:], log_weights
+    )
+    return ancestors, equal_log_weights(log_weights)
 
 
 def whole_prefix_weighed_again(population: Population, after: Generation, alpha: Any) -> Population:

@@ -93,7 +93,15 @@ DAMAGES = {
         resampling.multinomial,
         ("conditional-multinomial", "conditional-smc"),
         ("conditional-systematic",),
-        "numbers of offspring, slot 0 kept",
+        "law of the ancestors",
+    ),
+    "the strata begin with the reference": Damage(
+        resampling,
+        "conditional_stratified",
+        in_place.particles_not_rotated,
+        ("conditional-stratified",),
+        ("conditional-systematic",),
+        "law of the ancestors",
     ),
     "the ratio of the cuts is left out": Damage(
         density,
