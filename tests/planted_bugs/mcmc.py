@@ -13,7 +13,7 @@ import numpy as np
 from theory.exact.context_table import ContextTable, with_horizon
 from theory.exact.sequence_space import SequenceSpace, sequence_space
 from theory.exact.transition import Transition, suffix_transition
-from theory.keys import Role
+from theory.keys import Role, fold_rows
 from theory.mcmc import chains as mcmc_chains
 from theory.mcmc.chains import Chains
 from theory.mcmc.cuts import CutLaw
@@ -141,6 +141,18 @@ def shrinking_horizon_transition(
 def accept_reuses_cut_key(key: jax.Array, role: Role, chains: Chains) -> jax.Array:
     """In the place of `keys_of`: the numbers that chose the cut decide on the proposal too."""
     return mcmc_chains.keys_of(key, Role.CUT if role == Role.ACCEPT else role, chains)
+
+
+def swaps_share_noise(key: jax.Array, role: Role, chains: Chains) -> jax.Array:
+    """In the place of `keys_of`, for three rungs: all exchanges of a sweep draw the numbers of the first rung's chain."""
+    first = chains.rows // 3 * 3
+    swaps = chains._replace(rows=first)
+    return mcmc_chains.keys_of(key, role, swaps if role == Role.SWAP else chains)
+
+
+def third_try_is_the_first(keys: jax.Array, index: jax.Array) -> jax.Array:
+    """In the place of `fold_rows`: only two tries have noise of their own, a third is a copy of the first."""
+    return fold_rows(keys, index % 2)
 
 
 def unseeded_rows(chains: Chains) -> Chains:

@@ -174,6 +174,20 @@ def roles_that_repeat(keys_of: Any) -> float:
     return repeated([keys_of(key, role, chains) for role in roles])
 
 
+def swaps_that_repeat(keys_of: Any) -> float:
+    """Share of the two exchanges of a sweep over three rungs whose noise is the other's."""
+    chains, key = chains_of_length(np.array([3])), jax.random.key(0)
+    lows = [chains._replace(rows=jnp.array([rung])) for rung in range(2)]
+    return repeated([keys_of(key, Role.SWAP, low) for low in lows])
+
+
+def tries_that_repeat(fold_rows: Any) -> float:
+    """Share of three tries whose noise is another's."""
+    chains = chains_of_length(np.array([3]))
+    keys = mcmc_chains.keys_of(jax.random.key(0), Role.TOKEN, chains)
+    return repeated([fold_rows(keys, jnp.int32(index)) for index in range(3)])
+
+
 def rows_that_repeat(change: Any) -> float:
     """Share of chains whose noise is another chain's."""
     chains = change(chains_of_length(np.full(NUM_ROWS, 3)))

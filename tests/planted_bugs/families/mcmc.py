@@ -5,6 +5,7 @@ from typing import Any
 from tests.planted_bugs import mcmc as planted
 from tests.planted_bugs.damage import mcmc as exact
 from tests.planted_bugs.defect import SHARE, TOTAL_VARIATION, Defect
+from theory import keys
 from theory.mcmc import chains as mcmc_chains
 from theory.mcmc import density
 
@@ -163,6 +164,26 @@ DEFECTS = (
         SHARE,
         "four roles of a move",
         "tests/theory/mcmc/test_kernels.py::test_accept_and_cut_have_keys_of_their_own",
+    ),
+    Defect(
+        "exchanges share their noise",
+        planted.swaps_share_noise,
+        mcmc_chains.keys_of,
+        exact.swaps_that_repeat,
+        0.5,
+        SHARE,
+        "two exchanges of three rungs",
+        "tests/theory/mcmc/test_tempering.py::test_three_rungs_follow_the_joint_matrix",
+    ),
+    Defect(
+        "third try a copy of the first",
+        planted.third_try_is_the_first,
+        keys.fold_rows,
+        exact.tries_that_repeat,
+        1 / 3,
+        SHARE,
+        "three tries",
+        "tests/theory/mcmc/test_kernels.py::test_three_tries",
     ),
     Defect(
         "unseeded rows",

@@ -1,5 +1,6 @@
 """The jitted kernels follow their exact matrices, from every state and after any number of steps."""
 
+import importlib
 from typing import Any, NamedTuple
 
 import jax
@@ -245,6 +246,19 @@ def test_multiple_try() -> None:
     info = outcome.info
     assert np.all(np.asarray(info.num_tokens) >= 2)
     np.testing.assert_array_equal(info.moved, outcome.before != outcome.after)
+
+
+def test_three_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try has noise of its own: two tries cannot tell a third that is one of them."""
+    space, design = sequence_space(TABLE, ALPHA), make_design(ALPHA, ALPHA, uniform_cut())
+    transition = multiple_try_transition(space, ALPHA, uniform_cut(), 3)
+    outcome = outcome_of(multiple_try(ALPHA, ALPHA, uniform_cut(), 3), design, space)
+    assert_steps_follow(outcome, transition)
+    # Not by its dotted name, under which the package has the function.
+    module = importlib.import_module("theory.mcmc.multiple_try")
+    monkeypatch.setattr(module, "fold_rows", planted.third_try_is_the_first)
+    wrong = outcome_of(multiple_try(ALPHA, ALPHA, uniform_cut(), 3), design, space)
+    assert_rejected(lambda: assert_steps_follow(wrong, transition))
 
 
 def count_b(tokens: jax.Array, lengths: jax.Array) -> jax.Array:

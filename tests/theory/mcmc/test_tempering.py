@@ -3,19 +3,27 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from models.tabular.context_model import ContextModel
-from models.tabular.toys import toy_e
+from models.tabular.toys import toy_c, toy_e
 from tests.planted_bugs import mcmc as planted
 from tests.stat_asserts import assert_counts, assert_rejected
-from tests.theory.mcmc.certify import cells_of, empty_prompts
+from tests.theory.mcmc.certify import (
+    Outcome,
+    assert_steps_follow,
+    cells_of,
+    chains_at,
+    empty_prompts,
+)
 from theory.errors import InvalidInput
 from theory.exact.context_table import with_horizon
 from theory.exact.sequence_space import proposal_law, sequence_space, target_law
-from theory.exact.transition import tempering_matrix
-from theory.mcmc import density, entropy_cut, parallel_tempering, uniform_cut
+from theory.exact.transition import Transition, tempering_matrix
+from theory.mcmc import density, entropy_cut, make_design, parallel_tempering, uniform_cut
+from theory.protocols import Kernel
 
 TABLE = with_horizon(toy_e(), 2)
 LADDER = (1.0, 4.0)
@@ -74,6 +82,39 @@ def test_the_jitted_kernel_follows_the_joint_law() -> None:
             assert info.swapped.shape == (NUM, 1) and bool(info.swapped.any())
             law = law @ matrix
     assert_rejected(lambda: assert_counts(joint, invariant))
+
+
+# Three sequences, so that three rungs have 27 joint states, and every pair of them a probability of its own.
+SMALL = toy_c((0.8,), 0.2, 2)
+THREE = (0.5, 2.0, 5.0)
+
+
+def one_step_from_everywhere(kernel: Kernel) -> Outcome:
+    """Joint states before and after one jitted step; each rung starts anywhere."""
+    model = ContextModel.from_table(SMALL)
+    rungs, before, after = [], 0, 0
+    for place, alpha in enumerate(THREE):
+        space, design = sequence_space(SMALL, alpha), make_design(alpha, alpha, uniform_cut())
+        chains, start = chains_at(model, space, design, NUM, seed=place)
+        rungs.append(chains._replace(rows=jnp.arange(NUM) * len(THREE) + place))
+        before = before * len(space.sequences) + start
+    moved, info = jax.jit(kernel.step)(jax.random.key(3), model, tuple(rungs))
+    for rung in moved:
+        now, space = rung.generation.trajectories, sequence_space(SMALL, 1.0)
+        after = after * len(space.sequences) + cells_of(space, now.tokens, now.lengths)
+    return Outcome(np.asarray(before), np.asarray(after), info)
+
+
+def test_three_rungs_follow_the_joint_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep of two exchanges, each with noise of its own: two rungs cannot show that."""
+    _, matrix, _ = tempering_matrix(SMALL, THREE, uniform_cut())
+    transition = Transition(matrix, np.ones(len(matrix)))
+    outcome = one_step_from_everywhere(parallel_tempering(THREE, uniform_cut()))
+    assert_steps_follow(outcome, transition)
+    assert np.asarray(outcome.info.swapped).any(axis=0).all()
+    monkeypatch.setattr("theory.mcmc.tempering.keys_of", planted.swaps_share_noise)
+    wrong = one_step_from_everywhere(parallel_tempering(THREE, uniform_cut()))
+    assert_rejected(lambda: assert_steps_follow(wrong, transition))
 
 
 def test_ladders_that_do_not_climb_are_refused() -> None:
