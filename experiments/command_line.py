@@ -156,6 +156,8 @@ def guard(name: str, action: Callable[[], int]) -> int:
         try:
             status = action()
         except SystemExit as stop:  # tyro has shown the help
+            if stop.code is not None and not isinstance(stop.code, int):  # words of a library
+                raise InvalidInput(str(stop.code)) from stop
             status = int(stop.code or 0)
         sys.stdout.flush()
         return status

@@ -6,10 +6,12 @@ sequences are exact draws of p(y)^alpha / Z. After any number of steps they must
 reverse, which is reported and not judged: a kernel that is not reversible may be right.
 """
 
+import difflib
 import importlib
 import os
 import sys
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -37,6 +39,9 @@ from theory.mcmc import Chains
 
 STEPS = (1, 2, 5)
 
+# Whatever a user's code does that is no interrupt: an exit of its own is no verdict of ours.
+_FAILURES = (Exception, SystemExit)
+
 # Steps in which the kernel may reach the sequences that its start has missed.
 _SEARCH = 20
 
@@ -58,14 +63,15 @@ def load_kernel(name: str) -> Callable[[float], Any]:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's module does when it is imported
+    except _FAILURES as error:
         raise InvalidInput(
             f"--kernel {name}: module '{module_name}' cannot be imported ({_told(error)})"
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         raise InvalidInput(
-            f"--kernel {name}: module '{module_name}' has no function '{function_name}'"
+            f"--kernel {name}: module '{module_name}' has no function '{function_name}': "
+            f"{_mend(module, function_name)}"
         )
     return function
 
@@ -85,7 +91,7 @@ def own_check(name: str) -> Build:
         try:
             kernel = function(ALPHA)
             begin, step = jit(kernel.init), jit(kernel.step)
-        except Exception as error:
+        except _FAILURES as error:
             raise InvalidInput(
                 f"--kernel {name}: function({ALPHA:g}) gives no kernel with init and step ({_told(error)})"
             ) from error
@@ -95,7 +101,7 @@ def own_check(name: str) -> Build:
                 return _check(name, begin, step, case, sizes, seed)
             except InvalidInput:
                 raise
-            except Exception as error:
+            except _FAILURES as error:
                 raise InvalidInput(
                     f"--kernel {name}: fails on case '{case.name}' ({_told(error)}); its init takes (key, model, "
                     "prompts) and its step (key, model, chains)"
@@ -193,6 +199,19 @@ def _flow_reports(before: np.ndarray, after: np.ndarray, size: int) -> list[tupl
     ]
 
 
-def _told(error: Exception) -> str:
+def _mend(module: ModuleType, function_name: str) -> str:
+    """The closest function that the module itself defines, or all of them."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__
+    ]
+    close = difflib.get_close_matches(function_name, own, n=1)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"it has {', '.join(own)}" if own else "define a function(alpha) -> Kernel there"
+
+
+def _told(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -236,6 +236,20 @@ def test_invalid_input_is_one_line_and_status_2(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "rolloutlab x: row 3: no such token\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "told"),
+    [(None, 0, ""), (0, 0, ""), (3, 3, ""), ("no\nroom", 2, "x: no room\n"), (1.5, 2, "x: 1.5\n")],
+)
+def test_an_exit_from_within_keeps_its_status_or_its_words(
+    code: object, status: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def action() -> int:
+        raise SystemExit(code)
+
+    assert guard("x", action) == status
+    assert capsys.readouterr().err == told
+
+
 def test_an_interrupt_is_one_line_and_status_130(capsys: pytest.CaptureFixture[str]) -> None:
     def action() -> int:
         raise KeyboardInterrupt

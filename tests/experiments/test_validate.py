@@ -13,6 +13,8 @@ from tests.conftest import ROOT
 FAST = ("--preset", "quick", "--kernel", "top-p,systematic")
 
 OWN = '''
+import sys
+
 from theory.mcmc import suffix_regeneration, uniform_cut
 from theory.protocols import Kernel
 
@@ -35,6 +37,19 @@ def broken(alpha):
 def other_state(alpha):
     """Its state is a tuple."""
     return Kernel(lambda key, model, prompts: (prompts.lengths,), lambda key, model, state: (state, ()))
+
+
+def leaves(alpha):
+    """Ends the program."""
+    sys.exit("bye")
+
+
+def leaves_init(alpha):
+    return Kernel(lambda key, model, prompts: sys.exit(), right(alpha).step)
+
+
+def leaves_step(alpha):
+    return Kernel(right(alpha).init, lambda key, model, chains: sys.exit(0))
 
 
 number = 3
@@ -107,9 +122,12 @@ def test_kernels_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "own_kernels.py").write_text(OWN)
+    (tmp_path / "empty_module.py").write_text("")
+    (tmp_path / "leaving_module.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "own_kernels", raising=False)
+    for name in ("own_kernels", "empty_module", "leaving_module"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 
@@ -129,8 +147,23 @@ def test_a_kernel_of_the_users_own(own: Path, capsys: pytest.CaptureFixture[str]
     [
         (("--kernel", "sistematic"), "did you mean 'systematic'?"),
         (("--kernel", "no_such_module:f"), "cannot be imported (ModuleNotFoundError"),
-        (("--kernel", "own_kernels:nothing"), "has no function 'nothing'"),
+        (
+            ("--kernel", "own_kernels:nothing"),
+            "has no function 'nothing': it has right, wrong, broken, ",
+        ),
+        (("--kernel", "own_kernels:rigth"), "did you mean 'right'?"),
         (("--kernel", "own_kernels:number"), "has no function 'number'"),
+        (
+            ("--kernel", "empty_module:f"),
+            "no function 'f': define a function(alpha) -> Kernel there",
+        ),
+        (("--kernel", "leaving_module:f"), "cannot be imported (SystemExit: 0)"),
+        (
+            ("--kernel", "own_kernels:leaves"),
+            "gives no kernel with init and step (SystemExit: bye)",
+        ),
+        (("--kernel", "own_kernels:leaves_init"), "fails on case 'builtin:toy-b' (SystemExit)"),
+        (("--kernel", "own_kernels:leaves_step"), "fails on case 'builtin:toy-b' (SystemExit: 0)"),
         (("--kernel", "own_kernels:broken"), "fails on case 'builtin:toy-b'"),
         (("--kernel", "own_kernels:other_state"), "must be theory.mcmc.Chains"),
         (("--case", "builtin:random-markov"), "must be in 2..400"),
