@@ -39,17 +39,18 @@ class Scheme(NamedTuple):
 
 
 def weights_of(case: Case) -> np.ndarray:
-    """Weights that the case suggests: probabilities of its most likely sequences, with a dead particle among them.
+    """Weights that the case suggests: probabilities of its most likely sequences, with a dead particle and a light one among them.
+
+    Without the light one chopthin would have nothing to thin, and its offspring would weigh what their particle weighed at every draw.
 
     Args:
         case: the model.
 
     Returns:
-        [NUM_PARTICLES] log weights, the second -inf, the first not the largest.
+        [NUM_PARTICLES] log weights, the second -inf, the first not the largest, the last a sixth of the largest.
     """
     log_probs = np.sort(enumerate_sequences((base_law(case.layers),)).log_probs[0])[::-1]
-    log_probs = np.resize(log_probs[log_probs > -np.inf], NUM_PARTICLES - 1)
-    return np.array([log_probs[1], -np.inf, log_probs[0], log_probs[2]])
+    return np.array([log_probs[1], -np.inf, log_probs[0], log_probs[0] - np.log(6.0)])
 
 
 def scheme_check(name: str, scheme: Scheme) -> Build:

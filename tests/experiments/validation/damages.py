@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from theory import resampling
 from theory.generation import Generation
 from theory.importance import token_log_weights
 from theory.resampling import conditional_stratified_from_uniforms
@@ -34,6 +35,15 @@ def particles_not_rotated(keys: jax.Array, log_weights: jax.Array) -> Any:
         first, uniforms[:, 0], uniforms[:, 1:], log_weights
     )
     return ancestors, equal_log_weights(log_weights)
+
+
+_chopthin = resampling.chopthin
+
+
+def survivors_not_made_heavier(keys: jax.Array, log_weights: jax.Array) -> Any:
+    """In the place of `chopthin`: what survives the thinning weighs no more than it did."""
+    ancestors, after = _chopthin(keys, log_weights)
+    return ancestors, jnp.minimum(after, jnp.take_along_axis(log_weights, ancestors, axis=-1))
 
 
 def whole_prefix_weighed_again(population: Population, after: Generation, alpha: Any) -> Population:

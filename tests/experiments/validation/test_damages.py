@@ -103,6 +103,14 @@ DAMAGES = {
         ("conditional-systematic",),
         "law of the ancestors",
     ),
+    "survivors of thinning are not made heavier": Damage(
+        resampling,
+        "chopthin",
+        in_place.survivors_not_made_heavier,
+        ("chopthin",),
+        ("killing",),
+        "expected weight of offspring, worst of 4",
+    ),
     "the ratio of the cuts is left out": Damage(
         density,
         "log_ratio",
