@@ -167,7 +167,7 @@ def _stand_ins(reason: object) -> Iterator[float | None] | None:
 
 def _fill(plain: Any, stand_ins: Iterator[float | None]) -> Any:
     if plain is None:
-        return next(stand_ins)
+        return next(stand_ins, None)  # a reason may name fewer numbers than there are nulls
     if isinstance(plain, list):
         return [_fill(item, stand_ins) for item in cast(list[Any], plain)]
     return restore(plain)

@@ -63,6 +63,8 @@ def _find(argument: str) -> LoadedModel:
     if argument.startswith(BUILTIN):
         found = builtin(argument.removeprefix(BUILTIN))
         return LoadedModel(argument, found.make(), found.labels, found.horizon_is_free)
+    if not argument:
+        raise InvalidInput("model '': is empty, give a JSON model file or builtin:NAME")
     path = Path(argument)
     if os.path.isdir(path):
         raise InvalidInput(

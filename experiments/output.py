@@ -27,6 +27,8 @@ def check_writable(destination: str | Path) -> None:
     """
     if destination == STDOUT:
         return
+    if not str(destination):
+        raise InvalidInput("output '': is empty, give the name of a file or - for stdout")
     path = _resolve(destination)
     if _is_special(path):  # to open a pipe as a trial would end it for its reader
         if not os.access(path, os.W_OK):

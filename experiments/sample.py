@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 
 from experiments.command_line import Floats, program
 from experiments.model_argument import LoadedModel, load_model
-from experiments.output import STDOUT, check_writable
+from experiments.output import STDOUT, check_keeps, check_writable
 from experiments.progress import track
 from experiments.rollout_logs.writer import write_rows
 from experiments.samplers.catalogue import (
@@ -180,6 +180,8 @@ def run(arguments: Arguments) -> int:
     _check_counts(arguments, settings)
     loaded = load_model(arguments.model, arguments.prompt, arguments.max_new_tokens)
     check_writable(arguments.out)
+    for source in (arguments.model, arguments.reward, arguments.twist):
+        check_keeps(arguments.out, source or "")
     settings = with_tables(arguments.method, settings, loaded, given)
     write_rows(_records(arguments, method, settings, loaded), arguments.out)
     return 0

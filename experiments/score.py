@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +21,7 @@ from jaxtyping import Array, Float, Float32, Int
 from experiments.command_line import program
 from experiments.json_output import restore, to_line
 from experiments.model_argument import load_model
-from experiments.output import STDOUT, check_writable, open_output
+from experiments.output import STDOUT, check_keeps, check_writable, open_output
 from experiments.progress import track
 from models.tabular.context_model import ContextModel
 from theory.errors import InvalidInput
@@ -82,6 +83,7 @@ def run(arguments: Arguments) -> int:
     path = Path(arguments.file)
     scorer = Scorer(arguments.model, arguments.max_new_tokens)
     check_writable(arguments.out)
+    check_keeps(arguments.out, arguments.model)
     with _open(path) as source, open_output(arguments.out) as stream:
         entries = _entries(path, source)
         size = max(1, min(_BATCH, _BATCH_TOKENS // scorer.horizon))
@@ -89,8 +91,15 @@ def run(arguments: Arguments) -> int:
         for batch in track(batches, "scoring"):
             scores = scorer.score(batch)
             for entry, log_p in zip(batch, scores, strict=True):
-                stream.write(to_line(rescored(entry.record, log_p)).encode("ascii") + b"\n")
+                stream.write(_line(entry, log_p))
     return 0
+
+
+def _line(entry: Entry, log_p: Sequence[float]) -> bytes:
+    try:
+        return to_line(rescored(entry.record, log_p)).encode("ascii") + b"\n"
+    except RecursionError as error:
+        raise InvalidInput(f"{entry.where}: nested too deeply, drop the field that is") from error
 
 
 class Scorer:
@@ -132,9 +141,8 @@ class Scorer:
             try:
                 model = self._after(prompt)
             except InvalidInput as error:
-                raise InvalidInput(
-                    f"{entries[places[0]].where}, field 'prompt': {error}"
-                ) from error
+                text = str(error).removeprefix("--prompt ")
+                raise InvalidInput(f"{entries[places[0]].where}, field 'prompt' {text}") from error
             for place in places:
                 _check_tokens(entries[place], model)
             numbers = score_tokens(model, [entries[place].tokens for place in places])
@@ -192,7 +200,7 @@ def rescored(record: Mapping[str, Any], log_p: Sequence[float]) -> dict[str, Any
     scores: dict[str, Any] = {"base_logp": total, "base_logp_tokens": list(log_p)}
     row: dict[str, Any] = {}
     for name, value in record.items():
-        if name in _WRITTEN_ANEW or (name in row and name.endswith("_recorded")):
+        if name in _WRITTEN_ANEW:
             continue
         row[name] = scores.get(name, value)
         if name in scores:
@@ -200,8 +208,17 @@ def rescored(record: Mapping[str, Any], log_p: Sequence[float]) -> dict[str, Any
                 {key: record[key] for key in (name, f"{name}_reason") if key in record}
             )[name]
             if recorded is not None and _differs(recorded, scores[name]):
-                row[f"{name}_recorded"] = recorded
+                row[_free(f"{name}_recorded", record)] = recorded
+            elif recorded is None and isinstance(record.get(f"{name}_reason"), str):
+                row[_free(f"{name}_reason_recorded", record)] = record[f"{name}_reason"]
     return row | {name: value for name, value in scores.items() if name not in row}
+
+
+def _free(name: str, record: Mapping[str, Any]) -> str:
+    """The name, or a longer one where the row has a field of that name: nothing of it is lost."""
+    while name in record:
+        name += "_recorded"
+    return name
 
 
 def _differs(recorded: Any, scored: Any) -> bool:
@@ -213,6 +230,8 @@ def _differs(recorded: Any, scored: Any) -> bool:
             return True
         return any(map(_differs, cast(list[Any], recorded), cast(list[Any], scored)))
     if isinstance(recorded, bool) or not isinstance(recorded, int | float):
+        return True
+    if isinstance(recorded, int) and recorded.bit_length() > 1000:  # no double is as large
         return True
     if not (math.isfinite(recorded) and math.isfinite(scored)):
         return repr(float(recorded)) != repr(scored)
@@ -246,16 +265,17 @@ def _open(path: Path) -> Generator[Iterable[bytes], None, None]:
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read ({error.strerror}), give a log") from error
     with stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-        stream.seek(0)
+        packed = stream.peek(2)[:2] == b"\x1f\x8b"  # a pipe cannot be read twice
         yield gzip.GzipFile(fileobj=stream) if packed else stream
 
 
 def _entries(path: Path, source: Iterable[bytes]) -> Iterator[Entry]:
     for where, line in _lines(path, source):
         try:
-            record = json.loads(line)
-        except ValueError as error:  # not UTF-8, or not JSON
+            record = json.loads(line, object_pairs_hook=_unique_fields)
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}, {error}") from error
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
             raise InvalidInput(f"{where}: not a line of JSON, mend or drop it") from error
         if not isinstance(record, dict):
             raise InvalidInput(f"{where}: not a JSON object, mend or drop it")
@@ -277,8 +297,18 @@ def _lines(path: Path, source: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
         for number, line in enumerate(source, start=1):
             if line.strip():
                 yield f"{path}, row {number}", line
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InvalidInput(f"{path}: cannot be unpacked ({error}), give the whole file") from error
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless it holds one field twice."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"field '{twice}': there twice, keep one of them")
+    return fields
 
 
 def _token_ids(value: Any, where: str) -> tuple[int, ...]:

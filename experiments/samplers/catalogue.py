@@ -233,7 +233,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     "alpha": _exponent,
     "proposal_alpha": _exponent,
     "temperature": _within(lambda value: 0 <= value < math.inf, "a finite number from 0 up"),
-    "top_k": _within(lambda value: value >= 1, "at least 1"),
+    "top_k": _within(lambda value: 1 <= value < 2**31, f"in 1..{2**31 - 1}"),
     "top_p": _within(lambda value: 0 <= value <= 1, "in 0..1"),
     "min_p": _within(lambda value: 0 <= value <= 1, "in 0..1"),
     "log_bound": _within(math.isfinite, "a finite number"),

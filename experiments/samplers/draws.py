@@ -13,6 +13,7 @@ from theory.decoding.min_p import min_p
 from theory.decoding.temperature import temperature
 from theory.decoding.top_k import top_k
 from theory.decoding.top_p import top_p
+from theory.errors import InvalidInput
 from theory.generation import Generation, generate, start
 from theory.importance import check_alive, trajectory_log_weights
 from theory.keys import Role, fold_rows, role_key, row_keys
@@ -113,6 +114,8 @@ def rules_of(settings: Settings) -> tuple[TokenRule, ...]:
     for name in names:
         if name not in DEFAULT_ORDER:
             raise unknown("order", settings.order, ["default", *LIBRARIES, *DEFAULT_ORDER])
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"--order {settings.order}: names a rule twice, name it once")
     return arrange(tuple(rules), names)
 
 

@@ -146,6 +146,8 @@ def _read(path: str, option: str) -> dict[str, Any]:
         raise InvalidInput(
             f"{where}: cannot be read ({error.strerror}), give a JSON file"
         ) from error
+    except RecursionError as error:
+        raise InvalidInput(f"{where}: is nested without end, mend it") from error
     except ValueError as error:  # not UTF-8, or not JSON
         raise InvalidInput(f"{where}: is not JSON ({error}), mend it") from error
     if not isinstance(content, dict):
@@ -165,8 +167,8 @@ def _values(
         value = given[_text(tokens)]
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidInput(f"{where}: {value!r} is not a number, give one")
-        if math.isfinite(value) and abs(value) > _LARGEST:
-            raise InvalidInput(f"{where}: {value!r} is beyond {_LARGEST:g}, give a smaller number")
+        if abs(value) > _LARGEST and abs(value) != math.inf:
+            raise InvalidInput(f"{where}: is beyond {_LARGEST:g}, give a smaller number")
         values[tokens] = float(value)
     return values
 

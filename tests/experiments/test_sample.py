@@ -192,7 +192,12 @@ PT = ["--method", "parallel-tempering"]
         (["--method", "ancestral", "--max-new-tokens", "0"], "--max-new-tokens 0"),
         (["--method", "ancestral", "--out", "/nowhere/rows.jsonl"], "/nowhere/rows.jsonl"),
         (["--method", "temperature", "--temperature", "-1"], "--temperature -1.0"),
-        (["--method", "temperature", "--top-k", "0"], "--top-k 0: must be at least 1"),
+        (["--method", "temperature", "--top-k", "2147483648"], "must be in 1.."),
+        (
+            ["--method", "temperature", "--order", "top_k,top_k"],
+            "--order top_k,top_k: names a rule twice",
+        ),
+        (["--method", "temperature", "--top-k", "0"], "--top-k 0: must be in 1.."),
         (["--method", "temperature", "--top-p", "nan"], "--top-p nan: must be in 0..1"),
         (["--method", "temperature", "--order", "vlm"], "unknown order 'vlm': did you mean 'vllm'"),
         (

@@ -3,12 +3,13 @@
 import gzip
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiments import score
+from experiments import sample, score
 from tests.experiments.sampled import CASE, CASE_PATH, draw
 
 CASE_WORD = str(CASE_PATH)
@@ -83,9 +84,10 @@ def test_what_float32_cannot_tell_apart_does_not_differ(tmp_path: Path) -> None:
 def test_scoring_again_changes_nothing(tmp_path: Path) -> None:
     once = scored(tmp_path, '{"tokens": [2], "base_logp": -3.0}', '{"tokens": [0, 2]}')
     assert scored(tmp_path, *map(json.dumps, once)) == once
-    # A wrong number that comes later takes the place of the recorded one.
+    # A wrong number that comes later stays beside the recorded one.
     again = scored(tmp_path, json.dumps(once[0] | {"base_logp": -4.0}))
-    assert again[0]["base_logp_recorded"] == -4.0
+    assert again[0]["base_logp_recorded"] == -3.0
+    assert again[0]["base_logp_recorded_recorded"] == -4.0
 
 
 def test_impossible_rows_are_null_with_a_reason(tmp_path: Path) -> None:
@@ -125,11 +127,14 @@ def test_packed_logs_and_stdout(tmp_path: Path, capsysbinary: pytest.CaptureFixt
         ('{"tokens": [true]}', "field 'tokens': must be a list of token ids"),
         ('{"tokens": [-1]}', "field 'tokens': must be a list of token ids"),
         ('{"tokens": "0 1"}', "field 'tokens': must be a list of token ids"),
-        ('{"tokens": [2], "prompt": [2]}', "field 'prompt': --prompt '2': prompt token 2"),
+        ('{"tokens": [2], "prompt": [2]}', "field 'prompt' '2': prompt token 2"),
         ('{"tokens": [2], "prompt": [9]}', "field 'prompt'"),
         ('{"tokens": [2], "prompt": "0"}', "field 'prompt': must be a list of token ids"),
         ('{"tokens": [2]', "not a line of JSON"),
         ("[2]", "not a JSON object"),
+        ('{"tokens": [2], "tokens": [0, 2]}', "field 'tokens': there twice"),
+        ('{"tokens": [2], "x": ' + "[" * 600 + "]" * 600 + "}", "nested too deeply"),
+        ("[" * 100_000, "not a line of JSON"),
     ],
 )
 def test_rows_that_cannot_be_scored_are_named(
@@ -141,6 +146,47 @@ def test_rows_that_cannot_be_scored_are_named(
     err = capsys.readouterr().err
     assert (says in err, f"{log}, row 2" in err, err.count("\n")) == (True, True, 1)
     assert not out.exists()
+
+
+def test_recorded_values_of_any_kind_stay(tmp_path: Path) -> None:
+    odd = (
+        f'{{"tokens": [2], "base_logp": 1{"0" * 400}}}',
+        '{"tokens": [2], "base_logp": null, "base_logp_reason": "timeout"}',
+        '{"tokens": [2], "base_logp_tokens": [null, null, null], "base_logp_tokens_reason": "NaN, NaN"}',
+    )
+    large, late, short = scored(tmp_path, *odd)
+    assert large["base_logp_recorded"] == 10**400
+    assert late["base_logp_reason_recorded"] == "timeout"
+    assert len(short["base_logp_tokens_recorded"]) == 3
+    assert all(row["base_logp"] == large["base_logp"] for row in (late, short))
+
+
+def test_a_pipe_can_be_scored_and_a_damaged_archive_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, b'{"tokens": [2]}\n')
+    os.close(write_end)
+    assert score.main([CASE_WORD, f"/dev/fd/{read_end}"]) == 0
+    os.close(read_end)
+    assert '"base_logp"' in capsys.readouterr().out
+    log = tmp_path / "log.jsonl.gz"
+    packed = bytearray(gzip.compress(b'{"tokens": [2]}\n' * 1000))
+    packed[len(packed) // 2] ^= 0xFF
+    log.write_bytes(packed)
+    assert score.main([CASE_WORD, str(log), "--out", "/dev/null"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_model_is_not_written_over(tmp_path: Path) -> None:
+    model, log = tmp_path / "model.json", tmp_path / "log.jsonl"
+    chain = {"kind": "markov", "vocab_size": 2, "max_length": 1, "eos": None}
+    model.write_text(json.dumps(chain | {"initial": [0.5, 0.5], "transition": [[0.5, 0.5]] * 2}))
+    log.write_text('{"tokens": [1]}\n')
+    before = model.read_bytes()
+    assert score.main([str(model), str(log), "--out", str(model)]) == 2
+    assert sample.main([str(model), "--method", "ancestral", "--out", str(model)]) == 2
+    assert model.read_bytes() == before
 
 
 def test_a_longer_horizon_can_be_asked_for(tmp_path: Path) -> None:
