@@ -5,13 +5,17 @@ import math
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from experiments import sample
 from experiments.rollout_logs.writer import read_rows
-from experiments.samplers.catalogue import METHODS
+from experiments.samplers import populations
+from experiments.samplers.catalogue import METHODS, make_settings, rows_side_by_side
 from tests.experiments.sampled import CASE, CASE_PATH, POWER, draw
+from theory import resampling
 
 CASE_WORD = str(CASE_PATH)
 
@@ -40,16 +44,13 @@ def test_fields_follow_the_contract(method: str, reward: str) -> None:
     kind, alpha = METHODS[method], 1.0 if method in ("ancestral", "tilted-mh", "temperature") else 2
     per_id = 3 if kind.unit == "population" else 1
     assert [row["sample_id"] for row in rows] == list(range(7 * per_id))
-    conditionals = {name: np.log(rational(row)) for name, row in CASE["conditionals"].items()}
     for place, row in enumerate(rows):
         tokens = row["tokens"]
         name = " ".join(map(str, tokens))
         assert (row["prompt_id"], row["prompt"], row["seed"]) == (0, [], 5)
         assert row["base_logp"] == pytest.approx(math.log(CASE["base"][name]), abs=1e-5)
         assert row["finish_reason"] == ("eos" if tokens[-1] == 2 else "length")
-        prefixes = [" ".join(map(str, tokens[:end])) for end in range(len(tokens))]
-        log_z = sum(np.logaddexp.reduce(alpha * conditionals[prefix]) for prefix in prefixes)
-        assert row["log_z_sum"] == pytest.approx(log_z, abs=1e-5)
+        assert row["log_z_sum"] == pytest.approx(log_z_sum(tokens, alpha), abs=1e-5)
         assert row["sampler"]["method"] == method
         assert {"draw": "", "chain": "chain_id", "population": "population_id"}[kind.unit] == (
             "".join({"chain_id", "population_id"} & row.keys())
@@ -76,6 +77,13 @@ def test_fields_follow_the_contract(method: str, reward: str) -> None:
             assert row["behavior_logp"] == row["base_logp"] and row["log_z_sum"] == 0
 
 
+def log_z_sum(tokens: list[int], alpha: float) -> float:
+    """Of a row of the reference case."""
+    prefixes = [" ".join(map(str, tokens[:end])) for end in range(len(tokens))]
+    laws = [np.log(rational(CASE["conditionals"][prefix])) for prefix in prefixes]
+    return float(sum(np.logaddexp.reduce(alpha * law) for law in laws))
+
+
 def check_population(rows: tuple[dict[str, Any], ...]) -> None:
     """Three rows of one population share its estimate, the mean of their weights."""
     assert {row["law"] for row in rows} == {"weighted"}
@@ -89,6 +97,98 @@ def rational(row: list[str]) -> np.ndarray:
     parts = [str(entry).split("/") for entry in row]
     values = np.array([float(part[0]) / float(part[1] if part[1:] else 1) for part in parts])
     return values[values > 0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--method", "temperature", "--temperature", "0.5"),
+        ("--method", "suffix-mh", "--proposal-alpha", "1", "--steps", "2"),
+        ("--method", "blockwise-mh", "--proposal-alpha", "1", "--steps", "2", "--block", "2"),
+        ("--method", "twisted-smc", "--proposal-alpha", "1", "--particles", "2"),
+    ],
+)
+def test_log_z_is_that_of_the_target_whatever_drew_the_row(words: tuple[str, ...]) -> None:
+    """And log q is that of what drew it: a twist does not make the proposal where another is asked for."""
+    for row in draw(*words, "--num", "6", "--seed", "5"):
+        log_z = log_z_sum(row["tokens"], 2.0)
+        assert row["log_z_sum"] == pytest.approx(log_z, abs=1e-5)
+        if row["behavior_logp"] is None:
+            assert row["proposal_logp"] == pytest.approx(row["base_logp"], abs=1e-5)
+        else:
+            assert row["behavior_logp"] == pytest.approx(2 * row["base_logp"] - log_z, abs=1e-5)
+
+
+def test_schedules_and_thresholds_are_those_asked_for() -> None:
+    """The effective sample size of these weights is 1.9 of 4."""
+    log_weights = jnp.log(jnp.array([[0.75, 0.25, 0.05, 0.05]]) / 1.1)
+    slots = jnp.arange(4)[None]
+    for threshold, resamples in ((0.0, False), (0.38, False), (0.6, True), (1.0, True)):
+        settings = make_settings("smc", {"ess_threshold": threshold})
+        after = populations.resampler_of(settings)(
+            jax.random.split(jax.random.key(0), 1), log_weights
+        )
+        kept = bool((after[0] == slots).all()) and bool((after[1] == log_weights).all())
+        assert kept == (not resamples)
+    for given, steps in (({}, (1, 2, 3, 4)), ({"block": 2}, (2, 4)), ({"block": 5}, ())):
+        assert populations.schedule(make_settings("smc", given), 5) == steps
+    assert populations.schedule(make_settings("smc", {"resample": "never"}), 5) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "same", "other"),
+    [
+        (
+            ("lookahead-smc", "--resample", "every"),
+            ("--rollout-tokens", "3"),
+            ("--rollout-tokens", "1"),
+        ),
+        (("smc", "--resample", "every", "--bridge", "linear"), ("--ramp", "1"), ("--ramp", "3")),
+    ],
+)
+def test_options_are_read(
+    words: tuple[str, ...], same: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    """One is the default, for rows of three tokens; the other is not."""
+    rest = ("--alpha", "4", "--particles", "4", "--num", "12", "--seed", "5")
+    by_default, named, changed = (
+        [(row["tokens"], row["log_weight"]) for row in draw("--method", *words, *rest, *option)]
+        for option in ((), same, other)
+    )
+    assert by_default == named != changed
+
+
+def test_names_are_those_of_the_schemes() -> None:
+    for name, scheme in populations.RESAMPLERS.items():
+        assert scheme is getattr(resampling, name)
+    for name, scheme in populations.CONDITIONAL.items():
+        assert scheme is getattr(resampling, f"conditional_{name}")
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "num_rows"),
+    [
+        ("ancestral", {}, 1),
+        ("smc", {"particles": 8}, 8),
+        ("particle-gibbs", {"particles": 8}, 8),
+        ("multiple-try-mh", {"tries": 5}, 5),
+        ("lookahead-smc", {"particles": 8, "rollouts": 3}, 24),
+        ("twisted-smc", {"particles": 8, "twist": "lookahead", "rollouts": 3}, 8 * 7 * 3),
+        ("parallel-tempering", {"ladder": (1.0, 2.0, 4.0)}, 3),
+    ],
+)
+def test_batches_are_cut_by_what_an_id_needs(
+    method: str, given: dict[str, Any], num_rows: int
+) -> None:
+    settings = make_settings(method, given)
+    assert rows_side_by_side(settings, METHODS[method], vocab_size=7) == num_rows
+
+
+@pytest.mark.parametrize(
+    ("alpha", "ladder"), [(1.5, (1.0, 1.5)), (2.0, (1.0, 2.0)), (3.5, (1.0, 2.0, 3.0, 3.5))]
+)
+def test_the_ladder_climbs_by_one_to_alpha(alpha: float, ladder: tuple[float, ...]) -> None:
+    assert make_settings("parallel-tempering", {"alpha": alpha}).ladder == ladder
 
 
 @pytest.mark.parametrize("method", ["rejection", "multiple-try-mh", "power-exact", "smc"])

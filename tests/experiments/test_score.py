@@ -81,6 +81,15 @@ def test_what_float32_cannot_tell_apart_does_not_differ(tmp_path: Path) -> None:
     assert far["base_logp_tokens_recorded"] == [pytest.approx(exact), 0.0]
 
 
+def test_the_tolerance_grows_with_the_number() -> None:
+    """A sum over a long row in float32 is right to so many digits, not to so many nats."""
+    log_p = [-500.0, -500.0]
+    for recorded, differs in ((-1000.005, False), (-1000.02, True)):
+        row = score.rescored({"tokens": [0, 0], "base_logp": recorded}, log_p)
+        assert ("base_logp_recorded" in row) == differs
+        assert row["base_logp"] == -1000.0
+
+
 def test_scoring_again_changes_nothing(tmp_path: Path) -> None:
     once = scored(tmp_path, '{"tokens": [2], "base_logp": -3.0}', '{"tokens": [0, 2]}')
     assert scored(tmp_path, *map(json.dumps, once)) == once

@@ -142,6 +142,18 @@ def test_every_chain_is_that_of_the_lockstep_kernel(
     assert spent["row_steps_executed"] < lockstep_spent["row_steps_executed"]
 
 
+def test_a_step_goes_on_where_the_last_one_stopped(
+    chains: Chains, want: tuple[Chains, MoveInfo]
+) -> None:
+    """The noise of a move is addressed by the moves of all steps, not by those of its own."""
+    step = ours(asynchronous_kernel(PLAIN, MOVES // 2, NUM))
+    halfway, first = step(MODEL, chains)
+    after, second = step(MODEL, halfway)
+    assert_same_chains(
+        want, (after, jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, second))
+    )
+
+
 def test_rewards_and_entropies_are_those_of_the_lockstep_kernel() -> None:
     """Entropies are recorded when a token is drawn; lockstep moves read the sequences again."""
     chains = start(BASE)
@@ -149,6 +161,11 @@ def test_rewards_and_entropies_are_those_of_the_lockstep_kernel() -> None:
     assert_same_chains(lockstep(BASE)(MODEL, chains), got)
     assert np.asarray(got[0].entropies).any() and np.asarray(got[0].log_rewards).any()
     assert not np.asarray(got[1].num_scored_tokens).any()
+    # Not halved, the whole batch is run and rewarded whenever the model is called, rows that idle too.
+    before, after = (totals(each.generation.ledger) for each in (chains, got[0]))
+    num_calls = after["model_calls"] - before["model_calls"]
+    for name in ("row_steps_executed", "utility_calls"):
+        assert after[name] - before[name] == NUM * num_calls > 0
 
 
 def one_iteration_for_all_moves(key: jax.Array, role: Role, slots: asynchronous.Slots) -> jax.Array:

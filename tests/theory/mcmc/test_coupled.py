@@ -176,6 +176,9 @@ def test_estimates_by_hand() -> None:
     }.items():
         found = unbiased_estimates(ahead, behind, met, 2, first, last)
         assert found == pytest.approx([expected], abs=1e-12)
+    # The last difference that there is may count: at time 4, of a pair that meets at 5.
+    found = unbiased_estimates(ahead, behind, np.array([5]), 2, 0, 0)
+    assert found == pytest.approx([1 + (4 - 32) + (16 - 128)], abs=1e-12)
     bounds = total_variation_estimates(np.array([7, 2]), 2, 6)
     np.testing.assert_array_equal(bounds, [[3, 2, 2, 1, 1, 0, 0], [0] * 7])
     wrong = planted.one_term_less(np.array([7, 2]), 2, 6)
@@ -193,6 +196,8 @@ def test_shared_noise() -> None:
         np.testing.assert_allclose(joint.sum(axis=1), p, atol=1e-14)
         np.testing.assert_allclose(joint.sum(axis=0), q, atol=1e-14)
         np.testing.assert_allclose(shared_noise_law(q, q), np.diag(q), atol=1e-15)
+        # Which law is called the first says nothing: a token may be missing in either.
+        np.testing.assert_allclose(shared_noise_law(q, p), joint.T, atol=1e-14)
     # E_0 / .5 < E_1 / .5 and E_1 / .8 < E_0 / .2: between E_1 / 4 < E_0 < E_1.
     law = shared_noise_law(np.array([0.5, 0.5]), np.array([0.2, 0.8]))
     np.testing.assert_allclose(law, [[0.2, 0.3], [0.0, 0.5]], atol=1e-15)
@@ -267,7 +272,9 @@ def coupled_run() -> Run:
             pairs, info = kernel.step(key, model, pairs)
             now = pairs.ahead.generation.trajectories, pairs.behind.generation.trajectories
             seen = [(each.tokens, each.lengths) for each in now]
-            work = info.behind.num_tokens.sum(), info.together, info.behind.moved
+            behind = info.behind
+            took = behind.accepted | (behind.cuts > 0) | (behind.log_ratio != 0)
+            work = behind.num_tokens.sum(), info.together, behind.moved, took
             return pairs, (*seen, work)
 
         pairs = kernel.init(key, model, empty_prompts(NUM))
@@ -332,11 +339,16 @@ def test_work_stops_where_pairs_have_met(coupled_run: Run) -> None:
     behind, ahead = (totals(c.generation.ledger) for c in (pairs.behind, pairs.ahead))
     assert ahead["rollouts_branch"] == NUM * NUM_STEPS
     assert behind["rollouts_branch"] == behind["rollouts_dropped"] == int((times - LAG).sum())
-    drawn, together, moved = coupled_run.info
+    drawn, together, moved, took = coupled_run.info
     start = int(np.asarray(coupled_run.behind[1][0]).sum())
     assert behind["generated_tokens"] == start + int(np.asarray(drawn).sum())
     assert not np.asarray(moved)[np.arange(NUM_STEPS)[:, None] >= times[None, :]].any()
     np.testing.assert_array_equal(together, np.arange(1, NUM_STEPS + 1)[:, None] >= times[None, :])
+    # A chain that waits or has met reports no move, not even one that changes nothing.
+    time = np.arange(NUM_STEPS)[:, None]
+    took, own = np.asarray(took), (time >= LAG) & (time < times[None, :])
+    assert not took[~own].any() and took[own].any()
+    assert int(pairs.behind.iteration) == int(pairs.ahead.iteration) - LAG
 
 
 def test_estimates_from_draws(coupled_run: Run) -> None:

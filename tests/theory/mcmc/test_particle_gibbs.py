@@ -46,9 +46,17 @@ from theory.exact import (
     with_horizon,
 )
 from theory.exact import particle_gibbs as exact_sweeps
-from theory.generation import take
+from theory.generation import start, take
 from theory.ledger import totals
-from theory.mcmc import References, make_design, particle_gibbs, start_chains_at, uniform_cut
+from theory.mcmc import (
+    Prompts,
+    References,
+    make_design,
+    particle_gibbs,
+    start_chains_at,
+    uniform_cut,
+)
+from theory.mcmc.scoring import score_sequences
 from theory.protocols import Kernel, Resampler
 from theory.smc import every
 
@@ -234,6 +242,20 @@ def test_chains_do_not_depend_on_their_neighbours(systematic_step: Any) -> None:
         mixed, _ = systematic_step(key, MODEL, mixed)
     for a, b in zip(chains.generation.trajectories, mixed.generation.trajectories, strict=True):
         np.testing.assert_array_equal(np.asarray(a)[np.asarray(order)], np.asarray(b))
+
+
+def test_particles_go_on_from_the_prompt_of_their_chain() -> None:
+    """What is recorded of a row is what the model says after that prompt; with three particles two may be new."""
+    tokens, lengths = jnp.tile(jnp.array([[1, 0]]), (64, 1)), jnp.arange(64, dtype=jnp.int32) % 3
+    kernel = particle_gibbs(ALPHA, 1.0, 3, (1,), resampling.conditional_multinomial)
+    key, prompts = jax.random.key(9), Prompts(tokens, lengths, jnp.arange(64))
+    after, info = jax.jit(kernel.step)(key, MODEL, kernel.init(key, MODEL, prompts))
+    rows, read = after.generation.trajectories, start(MODEL, tokens, lengths)
+    scores = score_sequences(MODEL, read, rows.tokens, rows.lengths, ALPHA).scores
+    np.testing.assert_allclose(rows.log_p, scores.log_p, atol=1e-6)
+    np.testing.assert_allclose(rows.log_z, scores.log_z, atol=1e-6)
+    assert np.asarray(info.moved).any() and len(np.unique(read.log_probs, axis=0)) == 3
+    assert set(np.unique(info.renewed).tolist()) == {0.0, 0.5, 1.0}
 
 
 def test_work_is_counted(systematic_step: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from models.tabular.toys import toy_b, toy_d, toy_e
 from tests.stat_asserts import assert_mean, assert_rejected
-from tests.theory.smc.runs import ALPHA, LAYERS, MODEL, POWER, begin
+from tests.theory.smc.runs import ALPHA, LAYERS, MODEL, POWER, TABLE, begin
 from theory.errors import InvalidInput
 from theory.exact import (
     ContextTable,
@@ -43,6 +43,7 @@ from theory.smc import (
     proposal_divergence_bounds,
     smc,
     smc_divergence_bounds,
+    start_populations,
     temperature_proposal,
 )
 from theory.smc.bounds import check_reference, read_reference
@@ -206,6 +207,43 @@ def test_a_reference_is_read_as_the_rules_would_have_drawn_it() -> None:
     assert spent == int(some.lengths.sum())
     _, plain = read_reference(MODEL, (), some, begin(MODEL, 50, 3))
     np.testing.assert_array_equal(plain.trajectories.log_q, plain.trajectories.log_p)
+
+
+def test_a_reference_is_read_after_the_prompt_of_its_population() -> None:
+    prompts, lengths = jnp.array([[0], [1], [0]], jnp.int32), jnp.array([1, 1, 0], jnp.int32)
+    ids, read = jnp.arange(3), jnp.tile(jnp.array([[1, 0, 2, 0]], jnp.int32), (3, 1))
+
+    def log_p(rows: slice) -> np.ndarray:
+        some = start_populations(MODEL, prompts[rows], lengths[rows], ids[rows], 2)
+        draws = ExactDraw(read[rows], jnp.full(some.ids.shape, 3, jnp.int32), ALPHA)
+        return np.asarray(read_reference(MODEL, RULES, draws, some)[1].trajectories.log_p)
+
+    together = log_p(slice(0, 3))
+    alone = np.concatenate([log_p(slice(row, row + 1)) for row in range(3)])
+    np.testing.assert_array_equal(together, alone)
+    assert len({row.tobytes() for row in alone}) == 3
+
+
+def test_exact_draws_have_global_ids() -> None:
+    key = jax.random.key(4)
+    whole, part = (exact_draw_from_layers(key, LAYERS, ALPHA, 9 - first, first) for first in (0, 4))
+    np.testing.assert_array_equal(whole.tokens[4:], part.tokens)
+    assert len(np.unique(whole.tokens, axis=0)) > 3
+
+
+def test_expectations_that_do_not_exist_are_refused() -> None:
+    elsewhere = power_law(unroll(TABLE), ALPHA).law
+    first = np.array([0.0, -np.inf, -np.inf])
+    narrow = PROPOSAL._replace(
+        log_conditional=lambda depth: PROPOSAL.log_conditional(depth) + first
+    )
+    for alpha, proposal, reference, says in (
+        (0.0, PROPOSAL, POWER.law, "alpha 0"),
+        (ALPHA, narrow, POWER.law, "support"),
+        (ALPHA, PROPOSAL, elsewhere, "different layers"),
+    ):
+        with pytest.raises(InvalidInput, match=says):
+            expected_conditional_log_evidence(alpha, proposal, reference, EVERY)
 
 
 def test_only_exact_draws_are_taken() -> None:

@@ -1,4 +1,4 @@
-"""The noise that looks ahead has an address of its own at every step."""
+"""The noise that looks ahead, and that of a filter, has an address of its own at every step."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from tests.theory.smc import all_outcomes as tree
-from theory.smc import lookahead
+from tests.theory.smc.runs import MODEL, begin
+from theory.generation import Generation
+from theory.ledger import Ledger
+from theory.smc import every, lookahead
 from theory.smc.lookahead import lookahead_power_sampling
+from theory.smc.step import run_steps
+from theory.smc.zeta import child_keys
 
 
 def test_no_rollouts_serve_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +29,43 @@ def test_no_rollouts_serve_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
             jax.random.key(0), tree.MODEL, 2.0, prompts, lengths, jnp.arange(3), 2, 2, 2
         )
     assert len(set(keys)) == len(keys) == 3 * 2
+
+
+def test_no_noise_of_a_filter_serves_two_stages() -> None:
+    """That of the scores belongs to particles, that of the resampling to populations."""
+    seen: list[bytes] = []
+
+    def note(keys: jax.Array) -> None:
+        seen.extend(row.tobytes() for row in np.asarray(jax.random.key_data(keys)))
+
+    def log_score(keys: jax.Array, now: Generation, stage: jax.Array) -> tuple[jax.Array, Ledger]:
+        note(keys)
+        return jnp.zeros(6), now.ledger
+
+    def resampler(keys: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+        note(keys)
+        return jnp.tile(jnp.arange(3, dtype=jnp.int32), (2, 1)), log_weights
+
+    with jax.disable_jit():
+        run_steps(
+            jax.random.key(0),
+            MODEL,
+            2.0,
+            begin(MODEL, 2, 3),
+            resampler,
+            every(4),
+            lambda keys, now, limits, stage: now,
+            log_score,
+        )
+    assert len(set(seen)) == len(seen) == 3 * (6 + 2)
+
+
+def test_a_candidate_has_its_noise_by_its_token() -> None:
+    """In whatever order the candidates of a row are listed; and rows have noise of their own."""
+    keys = jax.random.split(jax.random.key(0), 2)
+    there, back = (
+        np.asarray(jax.random.key_data(child_keys(keys, jnp.asarray([order, order], jnp.int32))))
+        for order in ([4, 0, 7], [7, 0, 4])
+    )
+    np.testing.assert_array_equal(there.reshape(2, 3, -1)[:, ::-1], back.reshape(2, 3, -1))
+    assert len(np.unique(there, axis=0)) == 6

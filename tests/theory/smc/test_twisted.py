@@ -18,6 +18,7 @@ from tests.theory.smc.runs import (
 )
 from theory.exact.enumeration import enumerate_prefixes
 from theory.generation import Generation
+from theory.ledger import totals
 from theory.resampling.multinomial import multinomial
 from theory.smc import (
     ExactTwist,
@@ -96,6 +97,22 @@ def test_twisted_targets_with_any_proposal_are_unbiased(twist: ExactTwist) -> No
     after, _ = targets(jax.random.key(3), twist)
     log_Z = jax.nn.logsumexp(after.log_weights, axis=1) - jnp.log(2.0)
     check_evidence(log_Z, POWER.log_Z, smallest_bias=0.08)
+
+
+def test_a_twist_is_paid_for_by_the_child() -> None:
+    """All children of every prefix that goes on, and a particle at its resampling; one particle alone is always its own child."""
+    after, _ = jax.jit(
+        lambda key: twisted_smc(
+            key, MODEL, TWIST, ALPHA, begin(MODEL, 64, 1), multinomial, every(4, block=2)
+        )
+    )(jax.random.key(4))
+    record, lengths = (
+        totals(after.generation.ledger),
+        np.asarray(after.generation.trajectories.lengths),
+    )
+    assert record["generated_tokens"] == lengths.sum()
+    assert record["utility_calls"] == MODEL.vocab_size * lengths.sum() + (lengths > 2).sum()
+    assert 0 < (lengths > 2).sum() < 64
 
 
 def test_a_twist_that_forbids_truncates() -> None:
