@@ -42,8 +42,8 @@ def test_no_noise_of_a_filter_serves_two_stages() -> None:
         note(keys)
         return jnp.zeros(6), now.ledger
 
-    def resampler(keys: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        note(keys)
+    def resampler(key: jax.Array, log_weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+        note(key)
         return jnp.tile(jnp.arange(3, dtype=jnp.int32), (2, 1)), log_weights
 
     with jax.disable_jit():
