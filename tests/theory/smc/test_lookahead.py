@@ -25,7 +25,7 @@ from theory.decoding.temperature import Temperature
 from theory.errors import InvalidInput
 from theory.exact import power_law, temperature_law
 from theory.exact.smc_finite_variance import every_step_relative_variance
-from theory.generation import Generation, generate, start
+from theory.generation import Generation, start
 from theory.keys import row_keys
 from theory.ledger import totals
 from theory.log_weights import log_mean_weight
@@ -38,7 +38,6 @@ from theory.smc import (
     lookahead_power_sampling,
     lookahead_smc,
 )
-from theory.smc.lookahead import lookahead_score
 from theory.smc.lookahead_law import (
     LookaheadRule,
     jackknife,
@@ -194,23 +193,6 @@ def test_particles_at_one_prefix_look_into_different_futures() -> None:
     probs = np.array([chance, 1 - chance])
     assert_counts(agreements(roll_out), probs)
     assert_rejected(lambda: assert_counts(agreements(planted.roll_out_with_one_key), probs))
-
-
-def test_a_score_is_of_the_future_alone() -> None:
-    """After one token: p(second | first)^(alpha - 1), without the first; and nothing is drawn beyond the horizon."""
-    empty = jnp.zeros((64, 0), jnp.int32), jnp.zeros(64, jnp.int32)
-    keys = row_keys(jax.random.key(14), jnp.arange(64))
-    ones = jnp.ones(64, jnp.int32)
-    rows = generate(keys, tree.MODEL, (), tree.ALPHA, start(tree.MODEL, *empty), ones)
-    score = lookahead_score(tree.MODEL, tree.ALPHA, 1, 5)
-    ahead = row_keys(jax.random.key(15), jnp.arange(64))
-    log_score, ledger = score(ahead, rows, jnp.zeros((), jnp.int32))
-    first = np.asarray(rows.trajectories.tokens[:, 0])
-    terms = (tree.ALPHA - 1) * np.log(tree.SECOND[first])
-    second = np.isclose(terms, np.asarray(log_score)[:, None], rtol=1e-5)
-    assert (second.sum(axis=1) == 1).all()
-    assert len({*zip(first.tolist(), second.argmax(axis=1).tolist(), strict=True)}) == 4
-    assert totals(ledger)["generated_tokens"] == 2 * 64
 
 
 def run_all_outcomes(resampling: Callable[..., jax.Array]) -> tuple[np.ndarray, np.ndarray]:
