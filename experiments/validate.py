@@ -1,5 +1,6 @@
 """`rolloutlab validate`: every kernel and estimator against the truth of models that can be enumerated."""
 
+import contextlib
 import functools
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ import jax
 from experiments import tables
 from experiments.command_line import Words, program, unknown
 from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable, make_folder
+from experiments.output import STDOUT, check_keeps, check_writable, make_folder
 from experiments.progress import Progress, say, track
 from experiments.terminal import make_table, print_table, report_console
 from experiments.validation.cases import Case, Jit, Sizes, builtin_cases, file_case
@@ -104,14 +105,18 @@ def run(arguments: Arguments) -> int:
     if not 0 <= arguments.seed < 2**32:
         raise InvalidInput(f"--seed {arguments.seed}: must be in 0..{2**32 - 1}")
     if arguments.json is not None:
+        for path in arguments.case:
+            check_keeps(arguments.json, path)
         check_writable(arguments.json)
     if arguments.figures is not None:
         make_folder(arguments.figures)
-    entries = chosen(arguments.kernel, arguments.preset)
+    sizes, jit = SIZES[arguments.preset], compiler(arguments.preset)
     cases = [file_case(path) for path in arguments.case] or preset_cases(arguments.preset)
-    rows, distances, omitted = validate(
-        entries, cases, SIZES[arguments.preset], arguments.seed, compiler(arguments.preset), track
-    )
+    # Stdout is for the result: a user's kernel may print when it is imported, traced and run.
+    with contextlib.redirect_stdout(sys.stderr):
+        entries = chosen(arguments.kernel, arguments.preset)
+        rows, distances, omitted = validate(entries, cases, sizes, arguments.seed, jit, track)
+        jax.effects_barrier()  # what its compiled steps still print
     _print_report(arguments, rows, distances, omitted)
     if arguments.json is not None:
         write_json(document(arguments, rows, distances, omitted), arguments.json)

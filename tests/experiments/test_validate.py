@@ -55,6 +55,26 @@ def leaves_step(alpha):
 number = 3
 '''
 
+TALKING = """
+import jax
+from theory.mcmc import suffix_regeneration, uniform_cut
+from theory.protocols import Kernel
+
+print("hello from import")
+
+
+def kernel(alpha):
+    print("hello from function")
+    inner = suffix_regeneration(alpha, 1.0, uniform_cut())
+
+    def step(key, model, chains):
+        print("hello from trace")
+        jax.debug.print("hello from run {}", chains.iteration)
+        return inner.step(key, model, chains)
+
+    return Kernel(inner.init, step)
+"""
+
 
 def result(capsys: pytest.CaptureFixture[str], *argv: str, status: int = 0) -> dict[str, Any]:
     assert main([*argv, "--json", "-"]) == status
@@ -140,6 +160,32 @@ def test_a_kernel_of_the_users_own(own: Path, capsys: pytest.CaptureFixture[str]
     wrong = result(capsys, *argv, "own_kernels:wrong", status=1)
     verdicts = {row["quantity"]: row["verdict"] for row in wrong["rows"]}
     assert verdicts["invariance of the power law, after 5 steps"] == "biased"
+
+
+def test_what_a_kernel_prints_is_not_in_the_result(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (own / "talking.py").write_text(TALKING)
+    sys.modules.pop("talking", None)
+    argv = ["--preset", "quick", "--case", "builtin:toy-b", "--kernel", "talking:kernel"]
+    assert main([*argv, "--json", "-"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["counts"]["ok"] > 0
+    for place in ("import", "function", "trace", "run"):
+        assert f"hello from {place}" in err
+
+
+def test_a_result_does_not_replace_a_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ROOT / "tests" / "data" / "reference" / "case-1.json"
+    copy = tmp_path / "case.json"
+    copy.write_bytes(source.read_bytes())
+    (tmp_path / "link.json").symlink_to(copy)
+    cases = ("--case", f"{source},{copy}")
+    assert main([*FAST, *cases, "--json", str(tmp_path / "link.json")]) == 2
+    assert "is the input itself" in capsys.readouterr().err
+    assert copy.read_bytes() == source.read_bytes()
 
 
 @pytest.mark.parametrize(
