@@ -19,7 +19,7 @@ COMMANDS: dict[str, str] = {
     "score": "log probabilities of recorded trajectories under a model",
     "power-vs-temperature": "sampling p(y)**alpha is not sampling at temperature 1/alpha: tables and figures",
     "estimator-validation": "estimators against their exact bias and variance, methods at equal cost",
-    "validate": "every kernel and estimator against the exact truth of small models",
+    "validate": "the kernels and estimators against the exact truth of small models",
     "figures": "rebuild figures from committed tables",
 }
 

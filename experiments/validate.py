@@ -1,4 +1,4 @@
-"""`rolloutlab validate`: every kernel and estimator against the truth of models that can be enumerated."""
+"""`rolloutlab validate`: the kernels and estimators against the truth of models that can be enumerated."""
 
 import contextlib
 import functools
@@ -58,7 +58,7 @@ _FAST_COMPILATION = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """Every kernel and estimator of rolloutlab against the exact truth of small models.
+    """The kernels and estimators of rolloutlab against the exact truth of small models.
 
     A row compares an estimate with its truth and says the smallest bias that it could have seen. Verdicts: ok; biased (p below the level of the
     row; all rows of a run share a false-alarm probability of 1e-3); underpowered (that smallest bias is above the row's limit). What is

@@ -1,1 +1,1 @@
-"""Every kernel and estimator of `theory` against the truth of small models, one module a family."""
+"""The kernels and estimators of `theory` against the truth of small models, one module a family."""

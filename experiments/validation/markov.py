@@ -121,6 +121,7 @@ def suffix_check(name: str, spec: Callable[[], Suffix]) -> Build:
             begun = found.state(start_at(case, space, starts))
             after, info = step(jax.random.fold_in(key, 1), case.model, begun)
             verdicts = np.asarray(getattr(info, found.verdict), np.float64)
+            verdicts = verdicts.reshape(-1, sizes.draws).mean(axis=0)  # moves of one chain
             findings += _one_step_findings(case, sizes, exact, starts, after, verdicts)
             return Found(findings, distances(exact.matrix, start, target))
 

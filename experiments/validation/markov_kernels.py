@@ -19,6 +19,12 @@ from theory.mcmc.chains import Prompts
 from theory.mcmc.cuts import CutLaw, start_cut
 from theory.protocols import Kernel
 
+MOVES = 2
+"""Of every chain in a step of the asynchronous kernel."""
+
+FEWEST_ROWS = 2048
+"""Batches below twice as many rows are not halved: each halving is a loop of its own to compile."""
+
 
 def _plain(proposal_alpha: float, cut: Callable[[], CutLaw]) -> Callable[[], Suffix]:
     def spec() -> Suffix:
@@ -30,6 +36,23 @@ def _plain(proposal_alpha: float, cut: Callable[[], CutLaw]) -> Callable[[], Suf
         )
 
     return spec
+
+
+def _asynchronous() -> Suffix:
+    """Several moves a step: the matrix is a power of that of one move, and the acceptance of a chain a mean over its moves."""
+    law = mcmc.uniform_cut()
+
+    def matrix(space: SequenceSpace) -> Transition:
+        move = transition.suffix_transition(space, ALPHA, law)
+        before = [np.linalg.matrix_power(move.matrix, count) for count in range(MOVES + 1)]
+        acceptance = np.mean([each @ move.acceptance for each in before[:MOVES]], axis=0)
+        return Transition(before[MOVES], acceptance)
+
+    return Suffix(
+        lambda: mcmc.asynchronous_suffix(ALPHA, ALPHA, law, MOVES, FEWEST_ROWS),
+        lambda: mcmc.make_design(ALPHA, ALPHA, law),
+        matrix,
+    )
 
 
 def _independence() -> Suffix:
@@ -104,6 +127,7 @@ SUFFIX_KERNELS: dict[str, Callable[[], Suffix]] = {
     "suffix-mh-base-proposal": _plain(1.0, lambda: mcmc.uniform_cut()),
     "suffix-mh-block-cut": _plain(ALPHA, lambda: mcmc.block_cut(BLOCK)),
     "suffix-mh-entropy-cut": _plain(ALPHA, lambda: mcmc.entropy_cut()),
+    "asynchronous-suffix-mh": _asynchronous,
     "multiple-try-mh": _multiple_try,
     "tilted-mh": _tilted,
     "particle-gibbs": _particle_gibbs,
