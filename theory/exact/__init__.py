@@ -110,6 +110,7 @@ from theory.exact.sequence_space import proposal_law as proposal_law
 from theory.exact.sequence_space import sequence_space as sequence_space
 from theory.exact.sequence_space import target_law as target_law
 from theory.exact.small_alpha import small_alpha_law as small_alpha_law
+from theory.exact.smc_bias import smc_bias_terms as smc_bias_terms
 from theory.exact.smc_finite_variance import adapted_relative_variance as adapted_relative_variance
 from theory.exact.smc_finite_variance import (
     every_step_relative_variance as every_step_relative_variance,
