@@ -2,8 +2,8 @@
 
 `module:function` names a function(alpha) -> `theory.protocols.Kernel` whose state is `theory.mcmc.Chains`. The kernel's own init (and a few
 of its steps) provide a state for every sequence, with all that the kernel records of it; of these, states are picked so that their
-sequences are exact draws of p(y)^alpha / Z. After any number of steps they must still be. The flows of one step are compared with their
-reverse, which is reported and not judged: a kernel that is not reversible may be right.
+sequences are exact draws of p(y)^alpha / Z. After any number of steps they must still be. What the start and its search never meet is judged
+in `reach`. The flows of one step are compared with their reverse, which is reported and not judged: a kernel that is not reversible may be right.
 """
 
 import difflib
@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,9 @@ from experiments.validation.cases import (
     key_of,
     law_probs,
 )
-from experiments.validation.findings import Finding, Found, exact_finding, law_finding
+from experiments.validation.findings import Found, law_finding
 from experiments.validation.markov import empty_prompts
+from experiments.validation.reach import follows, from_reached, reach_finding
 from theory.errors import InvalidInput
 from theory.exact.laws import power_law
 from theory.generation import take
@@ -120,18 +121,17 @@ def _check(name: str, begin: Any, step: Any, case: Case, sizes: Sizes, seed: int
             f"--kernel {name}: its state is a {type(chains).__name__}, must be theory.mcmc.Chains"
         )
     target = law_probs(case, power_law(case.layers, ALPHA).law)
-    parts = _states(case, chains, step, key)
-    missing = float(target[[place for place in range(target.size) if place not in parts]].sum())
-    # So rare that no test of this size could tell.
-    if missing * sizes.draws > 0.01:
-        note = f"sequences with {missing:.2g} of the target are never reached"
-        return Found([exact_finding("reach of the kernel", 1 - missing, 1.0, 0.0, note)])
-    generator = np.random.default_rng(seed)
-    places = np.array(sorted(parts))
+    search = _search(case, chains, step, key)
+    parts = search.states
+    places = np.array(sorted(parts), int)
+    settled = search.has_moved and follows(search.ends, target, places)
+    findings = [reach_finding(target, places, sizes.draws, settled, sizes.law_limit)]
+    if not target[places].sum() > 0:
+        return Found(findings)
     law = target[places] / target[places].sum()
+    generator = np.random.default_rng(seed)
     starts = generator.choice(places.size, sizes.draws, p=law)
     chains = _gather(case, [parts[place] for place in places.tolist()], starts)
-    findings: list[Finding] = []
     reports: list[tuple[str, float]] = []
     run_key = jax.random.fold_in(key, 1)
     for count in range(1, max(STEPS) + 1):
@@ -142,25 +142,43 @@ def _check(name: str, begin: Any, step: Any, case: Case, sizes: Sizes, seed: int
             reports = _flow_reports(places[starts], cells, target.size)
         if count in STEPS:
             what = f"invariance of the power law, after {count} steps"
-            findings.append(law_finding(what, cells, target, sizes.law_limit))
+            finding = law_finding(what, cells, target, sizes.law_limit)
+            findings.append(from_reached(finding, cells, target, places))
     return Found(findings, reports)
 
 
-def _states(case: Case, chains: Chains, step: Any, key: jax.Array) -> dict[int, Chains]:
-    """One state for every sequence that the kernel's start and its first steps reach."""
+class _Search(NamedTuple):
+    """What the kernel's own chains meet.
+
+    Attributes:
+        states: one for every sequence that they reach.
+        ends: [B] where they are at the end.
+        has_moved: whether any of them did.
+    """
+
+    states: dict[int, Chains]
+    ends: np.ndarray
+    has_moved: bool
+
+
+def _search(case: Case, chains: Chains, step: Any, key: jax.Array) -> _Search:
+    """Take the first steps, until every sequence is met."""
     found: dict[int, Chains] = {}
+    cells, has_moved = np.zeros(0, int), False
     for count in range(_SEARCH + 1):
+        before = cells
         if count:
             chains, _ = step(key, case.model, chains)
         now = chains.generation.trajectories
         cells = cells_of(case, now.tokens, now.lengths)
+        has_moved |= count > 0 and bool(np.any(cells != before))
         places, rows = np.unique(cells, return_index=True)
         for place, row in zip(places.tolist(), rows.tolist(), strict=True):
             if place < len(case.sequences) and place not in found:
                 found[place] = _rows(case, chains, np.array([row]))
         if len(found) == len(case.sequences):
             break
-    return found
+    return _Search(found, cells, has_moved)
 
 
 def _rows(case: Case, chains: Chains, rows: np.ndarray) -> Chains:
