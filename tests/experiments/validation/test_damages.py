@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from experiments.progress import track
-from experiments.validate import SIZES, compiler, validate
+from experiments.validate import SIZES, chosen, compiler, preset_cases, validate
 from experiments.validation.cases import Case, builtin_cases
 from experiments.validation.findings import BIASED, OK, Row
-from experiments.validation.registry import KERNELS
+from experiments.validation.registry import KERNELS, QUICK
 from tests.experiments.validation import damages as in_place
 from tests.planted_bugs import decoding as wrong_tokens
 from tests.planted_bugs import mcmc as wrong_moves
@@ -177,8 +177,7 @@ def toy() -> Case:
 
 def rows_of(toy: Case, names: tuple[str, ...]) -> list[Row]:
     entries = {name: KERNELS[name] for name in names}
-    rows, _, _ = validate(entries, [toy], SIZES["quick"], 0, compiler("quick"), track)
-    return rows
+    return validate(entries, [toy], SIZES["quick"], 0, compiler("quick"), track)[0]
 
 
 @pytest.mark.parametrize("what", DAMAGES)
@@ -198,3 +197,32 @@ def test_a_damage_is_seen_where_it_is(
 def test_without_damage_all_of_them_are_ok(toy: Case) -> None:
     names = {name for damage in DAMAGES.values() for name in damage.spoiled}
     assert {row.verdict for row in rows_of(toy, tuple(sorted(names)))} == {OK}
+
+
+# What the quick preset runs that depends on the damaged function: all of it, and nothing else.
+DEPENDENTS = {
+    "the ratio of the cuts is left out": {"suffix-mh"},
+    "the neighbour of the right ancestor": {"systematic", "smc-ess-adaptive"},
+    "whole prefixes are weighed again": {
+        "smc",
+        "smc-ess-adaptive",
+        "adapted-smc",
+        "bridged-smc",
+        "twisted-smc",
+        "conditional-smc",
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", DEPENDENTS)
+def test_in_the_quick_preset_a_damage_turns_red_what_depends_on_it(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage = DAMAGES[what]
+    monkeypatch.setattr(damage.place, damage.name, damage.bug)
+    entries, cases = chosen((), "quick"), preset_cases("quick")
+    rows, _, _ = validate(entries, cases, SIZES["quick"], 0, compiler("quick"), track)
+    assert {row.kernel for row in rows} == set(QUICK)
+    assert {row.kernel for row in rows if row.verdict == BIASED} == DEPENDENTS[what]
+    assert {row.verdict for row in rows if row.kernel not in DEPENDENTS[what]} == {OK}
