@@ -59,6 +59,19 @@ Floats = Annotated[tuple[float, ...], _comma_list(float, "FLOAT")]
 Ints = Annotated[tuple[int, ...], _comma_list(int, "INT")]
 Words = Annotated[tuple[str, ...], _comma_list(str, "WORD")]
 
+
+def default(text: str) -> Any:
+    """What the help calls the default of an option whose value stays open until the work is known.
+
+    Args:
+        text: in words, or a number; without it the help would call None "none".
+
+    Returns:
+        What to annotate the option's type with.
+    """
+    return tyro.conf.arg(help_behavior_hint=f"(default: {text})")
+
+
 _registry = ConstructorRegistry()
 
 

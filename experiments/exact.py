@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from experiments.command_line import Floats, program
+from experiments.command_line import Floats, default, program
 from experiments.json_output import write_json
 from experiments.model_argument import LoadedModel, load_model
 from experiments.output import check_keeps, check_writable
@@ -40,14 +40,14 @@ class Arguments:
     alpha: Floats = (2.0,)
     """Power exponents, any real above 0; the temperature law is token temperature 1/alpha."""
 
-    prompt: str | None = None
-    """Tokens that stand before the first generated one, such as "0 2"; the empty prompt by default."""
+    prompt: Annotated[str | None, default("the empty prompt")] = None
+    """Tokens that stand before the first generated one, such as "0 2"."""
 
-    max_new_tokens: int | None = None
-    """Horizon in tokens, eos included; that of the model by default."""
+    max_new_tokens: Annotated[int | None, default("that of the model")] = None
+    """Horizon in tokens, eos included."""
 
-    json: str | None = None
-    """File for the machine-readable result, - for stdout; a table of the scalars on stdout by default."""
+    json: Annotated[str | None, default("a table of the scalars on stdout")] = None
+    """File for the machine-readable result, - for stdout."""
 
 
 def exact_result(model: LoadedModel, alphas: tuple[float, ...]) -> dict[str, Any]:

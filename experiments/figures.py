@@ -21,9 +21,10 @@ class Arguments:
     """
 
     names: Annotated[
-        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAME ...]")
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="[NAME ...]", help_behavior_hint="(default: all)"),
     ] = ()
-    """Which figures; all by default."""
+    """Which figures."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("figures")
     """Folder of the files, made if it is not there."""

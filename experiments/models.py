@@ -23,8 +23,11 @@ class Arguments:
     --max-new-tokens may raise it.
     """
 
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write the list as JSON, - for stdout; a table on stdout by default."""
+    json: Annotated[
+        str | None,
+        tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: a table on stdout)"),
+    ] = None
+    """Write the list as JSON, - for stdout."""
 
 
 def run(arguments: Arguments) -> int:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import tyro
 
 from experiments import power_summary, power_verdicts, tables
-from experiments.command_line import Floats, Ints, program
+from experiments.command_line import Floats, Ints, default, program
 from experiments.json_output import write_json
 from experiments.model_argument import BUILTIN, LoadedModel
 from experiments.output import STDOUT, check_keeps, check_writable, make_folder
@@ -80,14 +80,17 @@ class Arguments:
     sweep: Sweep
     run: RunOptions
 
-    model: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[MODEL]")] = None
-    """A JSON model file or builtin:NAME; every built-in toy model by default."""
+    model: Annotated[
+        tyro.conf.Positional[str | None],
+        tyro.conf.arg(metavar="[MODEL]", help_behavior_hint="(default: every built-in toy model)"),
+    ] = None
+    """A JSON model file or builtin:NAME."""
 
-    prompt: str | None = None
+    prompt: Annotated[str | None, default("the empty prompt")] = None
     """Tokens that stand before the first generated one, such as "0 2"."""
 
-    max_new_tokens: int | None = None
-    """Horizon in tokens, eos included; that of the model by default."""
+    max_new_tokens: Annotated[int | None, default("that of the model")] = None
+    """Horizon in tokens, eos included."""
 
     json: str | None = None
     """File for the machine-readable result, - for stdout."""

@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 from jaxtyping import Array, Key
 
-from experiments.command_line import Floats, program
+from experiments.command_line import Floats, default, program
 from experiments.model_argument import LoadedModel, load_model
 from experiments.output import STDOUT, check_keeps, check_writable
 from experiments.progress import track
@@ -65,98 +65,98 @@ class Arguments:
     num_prompts: int = 1
     """Prompts; a toy model has one, which stands under several prompt ids then."""
 
-    prompt: str | None = None
-    """Tokens that stand before the first generated one, such as "0 2"; the empty prompt by default."""
+    prompt: Annotated[str | None, default("the empty prompt")] = None
+    """Tokens that stand before the first generated one, such as "0 2"."""
 
-    max_new_tokens: int | None = None
-    """Horizon in tokens, eos included; that of the model by default."""
+    max_new_tokens: Annotated[int | None, default("that of the model")] = None
+    """Horizon in tokens, eos included."""
 
     out: str = STDOUT
     """File for the rows, - for stdout."""
 
-    batch_size: int | None = None
-    """Draws, chains or populations side by side; what fits by default. The rows are the same for any."""
+    batch_size: Annotated[int | None, default("what fits")] = None
+    """Draws, chains or populations side by side. The rows are the same for any."""
 
-    alpha: float | None = None
-    """Exponent of the target p(y)^alpha, any real above 0 (2)."""
+    alpha: Annotated[float | None, default(f"{Settings.alpha:g}")] = None
+    """Exponent of the target p(y)^alpha, any real above 0."""
 
-    proposal_alpha: float | None = None
-    """Exponent of the proposal's next-token laws, token temperature 1/proposal_alpha (alpha; 1 for rejection and tilted-mh).
-    With twisted-smc it replaces the proposal that the twist induces."""
+    proposal_alpha: Annotated[float | None, default("alpha; 1 for rejection and tilted-mh")] = None
+    """Exponent of the proposal's next-token laws, token temperature 1/proposal_alpha. With twisted-smc it replaces the twist's own proposal."""
 
-    temperature: float | None = None
-    """temperature: token temperature, 0 is greedy (1)."""
+    temperature: Annotated[float | None, default(f"{Settings.temperature:g}")] = None
+    """temperature: token temperature, 0 is greedy."""
 
-    top_k: int | None = None
-    """temperature: most likely tokens kept (all)."""
+    top_k: Annotated[int | None, default("all")] = None
+    """temperature: most likely tokens kept."""
 
-    top_p: float | None = None
-    """temperature: probability mass kept (1)."""
+    top_p: Annotated[float | None, default("1")] = None
+    """temperature: probability mass kept."""
 
-    min_p: float | None = None
-    """temperature: least probability kept, relative to the largest (0)."""
+    min_p: Annotated[float | None, default("0")] = None
+    """temperature: least probability kept, relative to the largest."""
 
-    order: str | None = None
-    """temperature: order of these rules: default, a library (transformers, vllm, sglang, llama.cpp, tunix, easydel, maxtext) or rules
-    with commas between them."""
+    order: Annotated[str | None, default("default")] = None
+    """temperature: order of these rules: default, a library (transformers, vllm, sglang, llama.cpp, tunix, easydel, maxtext), or rules with commas between them."""
 
-    log_bound: float | None = None
-    """rejection: natural log of a bound on p(y)^alpha / q(y) (the proven one if there is one)."""
+    log_bound: Annotated[float | None, default("the proven one if there is one")] = None
+    """rejection: natural log of a bound on p(y)^alpha / q(y)."""
 
-    max_rounds: int | None = None
-    """rejection: proposals of one row at most (100000)."""
+    max_rounds: Annotated[int | None, default(str(Settings.max_rounds))] = None
+    """rejection: proposals of one row at most."""
 
-    steps: int | None = None
-    """Markov chains: moves of each chain; of each block for blockwise-mh (10)."""
+    steps: Annotated[int | None, default(str(Settings.steps))] = None
+    """Markov chains: moves of each chain; of each block for blockwise-mh."""
 
-    cut: str | None = None
-    """Markov chains: where a move cuts, uniform or entropy (uniform); independence-mh always cuts at the start."""
+    cut: Annotated[str | None, default(Settings.cut)] = None
+    """Markov chains: where a move cuts, uniform or entropy; independence-mh always cuts at the start."""
 
-    tries: int | None = None
-    """multiple-try-mh: candidates in a move (4)."""
+    tries: Annotated[int | None, default(str(Settings.tries))] = None
+    """multiple-try-mh: candidates in a move."""
 
-    block: int | None = None
-    """Tokens: between resamplings (1), or in a block of blockwise-mh (16)."""
+    block: Annotated[
+        int | None,
+        default(f"{Settings.block}; {METHODS['blockwise-mh'].defaults['block']} for blockwise-mh"),
+    ] = None
+    """Tokens between resamplings, or in a block of blockwise-mh."""
 
-    particles: int | None = None
-    """Populations: particles in each; in a sweep of particle-gibbs (64)."""
+    particles: Annotated[int | None, default(str(Settings.particles))] = None
+    """Populations: particles in each; in a sweep of particle-gibbs."""
 
-    resample: str | None = None
-    """Populations: every (block but the last), never, or ess (ess)."""
+    resample: Annotated[str | None, default(Settings.resample)] = None
+    """Populations: every (block but the last), never, or ess."""
 
-    ess_threshold: float | None = None
-    """Populations: share of the particles below which --resample ess resamples (0.5)."""
+    ess_threshold: Annotated[float | None, default(f"{Settings.ess_threshold:g}")] = None
+    """Populations: share of the particles below which --resample ess resamples."""
 
-    resampler: str | None = None
-    """Populations: systematic, stratified, multinomial, residual, ssp, killing or chopthin (systematic).
-    particle-gibbs: systematic, stratified, multinomial or killing."""
+    resampler: Annotated[str | None, default(Settings.resampler)] = None
+    """Populations: systematic, stratified, multinomial, residual, ssp, killing or chopthin; particle-gibbs takes no residual, ssp or chopthin."""
 
-    bridge: str | None = None
-    """smc: none, or linear: resample under exponents that rise from 1 to alpha (none)."""
+    bridge: Annotated[str | None, default(Settings.bridge)] = None
+    """smc: none, or linear: resample under exponents that rise from 1 to alpha."""
 
-    ramp: int | None = None
-    """smc: tokens over which --bridge linear rises (half the horizon)."""
+    ramp: Annotated[int | None, default("half the horizon")] = None
+    """smc: tokens over which --bridge linear rises."""
 
     draw_one: bool = False
     """Populations: one row of each, drawn by weight, instead of all its weighted rows."""
 
-    twist: str | None = None
-    """twisted-smc: exact, lookahead, or a JSON file of prefix -> log psi (exact)."""
+    twist: Annotated[str | None, default("exact")] = None
+    """twisted-smc: exact, lookahead, or a JSON file of prefix -> log psi."""
 
-    rollouts: int | None = None
-    """lookahead: continuations of each particle that estimate its twist (4)."""
+    rollouts: Annotated[int | None, default(str(Settings.rollouts))] = None
+    """lookahead: continuations of each particle that estimate its twist."""
 
-    rollout_tokens: int | None = None
-    """lookahead: most tokens of a continuation (the horizon)."""
+    rollout_tokens: Annotated[int | None, default("the horizon")] = None
+    """lookahead: most tokens of a continuation."""
 
-    ladder: Floats = ()
-    """parallel-tempering: exponents, ascending to alpha (1, 2, ..., alpha)."""
+    ladder: Annotated[Floats, default("1, 2, ..., alpha")] = ()
+    """parallel-tempering: exponents, ascending to alpha."""
 
-    reward: str | None = None
-    """tilted-mh: JSON file of sequence -> number; -Infinity forbids one."""
+    reward: Annotated[str | None, default("none, but tilted-mh needs one")] = None
+    """tilted-mh: JSON file of sequence -> number; -Infinity forbids a sequence."""
 
-    beta: float | None = None
-    """tilted-mh: b in p(y) exp(reward(y) / b) (1)."""
+    beta: Annotated[float | None, default(f"{Settings.beta:g}")] = None
+    """tilted-mh: b in p(y) exp(reward(y) / b)."""
 
 
 _OPTIONS = tuple(

@@ -18,7 +18,7 @@ import numpy as np
 import tyro
 from jaxtyping import Array, Float, Float32, Int
 
-from experiments.command_line import program
+from experiments.command_line import default, program
 from experiments.json_output import restore, to_line
 from experiments.model_argument import load_model
 from experiments.output import STDOUT, check_keeps, check_writable, open_output
@@ -48,8 +48,8 @@ class Arguments:
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
     """A rollout log in JSON lines."""
 
-    max_new_tokens: int | None = None
-    """Horizon in tokens, eos included; that of the model by default. Longer rows are refused."""
+    max_new_tokens: Annotated[int | None, default("that of the model")] = None
+    """Horizon in tokens, eos included. Longer rows are refused."""
 
     out: str = STDOUT
     """File for the rows, - for stdout."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 
 from experiments import tables
-from experiments.command_line import Words, program, unknown
+from experiments.command_line import Words, default, program, unknown
 from experiments.json_output import write_json
 from experiments.output import STDOUT, check_keeps, check_writable, make_folder
 from experiments.progress import Progress, say, track
@@ -66,16 +66,14 @@ class Arguments:
     Always computed anew. Exit status 1 unless all rows are ok.
     """
 
-    kernel: Words = ()
-    """Kernels to run, all by default; module:function is a function(alpha) -> theory.protocols.Kernel of your own, sought in the current
-    folder first."""
+    kernel: Annotated[Words, default("all of the preset")] = ()
+    """Kernels to run (--list); module:function is a function(alpha) -> theory.protocols.Kernel of your own, sought in the current folder first."""
 
-    case: Words = ()
-    """Models to run on: JSON model files or builtin:NAME, at most 400 sequences each; five small ones by default, three for quick, one for demo."""
+    case: Annotated[Words, default("five small ones; three for quick, one for demo")] = ()
+    """Models to run on: JSON model files or builtin:NAME, at most 400 sequences each."""
 
     preset: Literal["demo", "quick", "default"] = "default"
-    """Sizes: demo and quick take a minute or two. Demo runs every kernel on one model, quick fewer kernels on three (unless --kernel or
-    --case name them), default every kernel on all, in five."""
+    """demo: every kernel on one model; quick: fewer kernels on three; both a minute or two, with few draws. default: every kernel on five, in under five."""
 
     seed: int = 0
     """Of all random numbers."""

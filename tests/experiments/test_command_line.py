@@ -15,6 +15,7 @@ from experiments.command_line import (
     Floats,
     Ints,
     Words,
+    default,
     guard,
     join_repeats,
     list_options,
@@ -199,6 +200,25 @@ def test_help_shows_meanings_and_defaults(capsys: pytest.CaptureFixture[str]) ->
     for text in ("rolloutlab x", "At length.", "MODEL", "any real > 0. (default: 2.0)", "1,2,4"):
         assert text in out
     assert "None" not in out
+
+
+@dataclass(frozen=True)
+class OpenArguments:
+    """Open."""
+
+    size: Annotated[int | None, default("half of it")] = None
+    """Of it."""
+
+
+def test_an_open_default_is_told_in_words_and_stays_open(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main = program(
+        "rolloutlab x", OpenArguments, lambda arguments: 0 if arguments.size is None else 1
+    )
+    assert main(["--help"]) == 0
+    assert "Of it. (default: half of it)" in capsys.readouterr().out
+    assert [main([]), main(["--size", "3"])] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -381,3 +381,20 @@ def test_help_shows_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in shown for name in METHODS)
     options = {option for method in METHODS.values() for option in method.options}
     assert all(f"--{option.replace('_', '-')}" in shown for option in options)
+
+
+def test_help_tells_the_defaults_of_the_methods(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert sample.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("(default: none)") == 1  # --bridge
+    values = make_settings("smc", {})
+    assert (
+        f"drawn by weight, instead of all its weighted rows. (default: {values.draw_one})" in shown
+    )
+    assert f"in a sweep of particle-gibbs. (default: {values.particles})" in shown
+    assert f"any real above 0. (default: {values.alpha:g})" in shown
+    blocks = [make_settings(name, {}).block for name in ("smc", "blockwise-mh")]
+    assert f"(default: {blocks[0]}; {blocks[1]} for blockwise-mh)" in shown
