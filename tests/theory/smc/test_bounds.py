@@ -73,10 +73,13 @@ def test_the_expectations_sandwich_log_z(table: ContextTable, alpha: float) -> N
 
 
 def test_an_optimal_proposal_leaves_no_gap() -> None:
-    for schedule in ((), EVERY):
-        assert expected_log_evidence(ALPHA, POWER.law, ()) == pytest.approx(POWER.log_Z)
-        high = expected_conditional_log_evidence(ALPHA, POWER.law, POWER.law, ())
-        assert high == pytest.approx(POWER.log_Z), schedule
+    """Without resampling: every weight is then Z. The weights of prefixes are not, and resampling by them opens one."""
+    low = expected_log_evidence(ALPHA, POWER.law, ())
+    high = expected_conditional_log_evidence(ALPHA, POWER.law, POWER.law, ())
+    assert (low, high) == pytest.approx((POWER.log_Z, POWER.log_Z), abs=1e-12)
+    low = expected_log_evidence(ALPHA, POWER.law, EVERY)
+    high = expected_conditional_log_evidence(ALPHA, POWER.law, POWER.law, EVERY)
+    assert low + 1e-3 < POWER.log_Z < high - 1e-3
 
 
 def two_rows(law: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
