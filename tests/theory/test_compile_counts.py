@@ -8,11 +8,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from models.tabular.context_model import ContextModel
 from models.tabular.toys import toy_e
 from theory.decoding import temperature
+from theory.decoding.stochastic_beam import stochastic_beam
 from theory.generation import Generation, generate, start
 from theory.importance import trajectory_log_weights
 from theory.keys import Role, role_key, row_keys
@@ -20,25 +22,36 @@ from theory.mcmc import (
     Prompts,
     asynchronous_suffix,
     blockwise,
+    coupled_suffix_regeneration,
     entropy_cut,
+    independence,
     multiple_try,
     parallel_tempering,
+    particle_gibbs,
+    reward_tilted,
     suffix_regeneration,
     uniform_cut,
 )
 from theory.protocols import Kernel
 from theory.rejection import rejection_sample
 from theory.resampling.adaptive import ess_adaptive
+from theory.resampling.conditional import conditional_multinomial
 from theory.resampling.systematic import systematic
 from theory.smc import (
+    HiddenMarkovModel,
     Population,
     adapted_smc,
+    bootstrap_filter,
     bridged_smc,
+    conditional_smc,
     every,
+    lookahead_power_sampling,
+    lookahead_smc,
     smc,
     start_populations,
     temperature_proposal,
     twisted_smc,
+    twisted_targets_smc,
 )
 
 MODEL = ContextModel.from_table(toy_e())
@@ -113,13 +126,63 @@ def twisted(key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.A
     return twisted_smc(key, MODEL, log_twist, alpha, start, RESAMPLER, STEPS)
 
 
-@pytest.mark.parametrize(
-    "sampler", [rows, weighted, rejected, plain_smc, adapted, bridged, twisted]
-)
+def twisted_targets(
+    key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.Array
+) -> Any:
+    def log_twist(tokens: jax.Array, lengths: jax.Array) -> jax.Array:
+        return -0.1 * lengths.astype(jnp.float32)
+
+    start = population(prompts, lengths)
+    return twisted_targets_smc(key, MODEL, HALF, log_twist, alpha, start, RESAMPLER, STEPS)
+
+
+def conditional(key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.Array) -> Any:
+    reference, start = rows(key, alpha, prompts, lengths), population(prompts, lengths)
+    return conditional_smc(
+        key, MODEL, HALF, alpha, reference, start, conditional_multinomial, STEPS
+    )
+
+
+def looked_ahead(key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.Array) -> Any:
+    start = population(prompts, lengths)
+    return lookahead_smc(key, MODEL, HALF, alpha, start, RESAMPLER, STEPS, 2, 2)
+
+
+def jackknifed(key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.Array) -> Any:
+    ids = jnp.arange(NUM)
+    return lookahead_power_sampling(key, MODEL, alpha, prompts, lengths, ids, 2, 2, 2)
+
+
+def beam(key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.Array) -> Any:
+    del alpha  # it has no exponent of its own
+    keys = row_keys(role_key(key, Role.TOKEN), jnp.arange(NUM))
+    return stochastic_beam(keys, MODEL, prompts, lengths, HALF, 3)
+
+
+def states(key: jax.Array, alpha: jax.Array, prompts: jax.Array, lengths: jax.Array) -> Any:
+    del alpha, lengths  # the symbols are all that it is given
+    chain = HiddenMarkovModel(
+        np.full(2, 0.5), np.full((2, 2), 0.5), np.array([[0.9, 0.1], [0.2, 0.8]])
+    )
+    return bootstrap_filter(key, chain, prompts[:, 0], 4, RESAMPLER, jnp.arange(NUM))
+
+
+SAMPLERS = [
+    *(rows, weighted, rejected, jackknifed, beam),
+    *(plain_smc, adapted, bridged, twisted, twisted_targets, conditional, looked_ahead, states),
+]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_other_keys_exponents_and_prompts_are_the_same_program(
     sampler: Callable[..., Any],
 ) -> None:
     assert traces(sampler, settings(0), settings(1)) == 1
+
+
+def count_of_b(tokens: jax.Array, lengths: jax.Array) -> jax.Array:
+    inside = jnp.arange(tokens.shape[1])[None] < lengths[:, None]
+    return (inside & (tokens == 1)).sum(axis=1).astype(jnp.float32)
 
 
 KERNELS = {
@@ -127,6 +190,10 @@ KERNELS = {
     "multiple try": multiple_try(4.0, 2.0, uniform_cut(), 2),
     "blockwise": blockwise(4.0, 2.0, uniform_cut(), 2, 1),
     "tempering": parallel_tempering((1.0, 2.0), uniform_cut()),
+    "independence": independence(4.0, 2.0),
+    "tilted": reward_tilted(count_of_b, 0.5, 1.0, uniform_cut()),
+    "coupled": coupled_suffix_regeneration(4.0, 2.0, uniform_cut(), 1),
+    "particle Gibbs": particle_gibbs(4.0, 2.0, 3, STEPS, conditional_multinomial),
     "asynchronous": asynchronous_suffix(4.0, 2.0, uniform_cut(), 2, fewest_rows=2),
 }
 
