@@ -47,8 +47,10 @@ from theory.protocols import Kernel
 STEPS = (0, 1, 2, 5)
 """After how many steps the law of a run is looked at."""
 
-LADDER = (1.0, ALPHA)
-TRIES = 2
+LADDERS = ((1.0, 1.5, ALPHA), (1.0, ALPHA))
+"""Of each case the first whose joint states can be enumerated."""
+
+TRIES = 3
 BLOCK = 2
 
 _ROUNDING = 1e-12  # of matrices in float64
@@ -316,17 +318,19 @@ def tempering_check(name: str) -> Build:
 
     def build(jit: Jit) -> Check:
         cut_law = mcmc.uniform_cut()
-        kernel = mcmc.parallel_tempering(LADDER, cut_law)
-        begin, step = jit(kernel.init), jit(kernel.step)
+        kernels = [mcmc.parallel_tempering(ladder, cut_law) for ladder in LADDERS]
+        programs = [(jit(kernel.init), jit(kernel.step)) for kernel in kernels]
 
         def check(case: Case, sizes: Sizes, seed: int) -> Found:
             size = len(case.sequences)
-            if size ** len(LADDER) > MAX_STATES:
+            small = [place for place, each in enumerate(LADDERS) if size ** len(each) <= MAX_STATES]
+            if not small:
                 return Found([])
+            ladder, (begin, step) = LADDERS[small[0]], programs[small[0]]
             key = key_of(seed, name, case)
-            _, matrix, invariant = transition.tempering_matrix(case.table, LADDER, cut_law)
+            _, matrix, invariant = transition.tempering_matrix(case.table, ladder, cut_law)
             start = np.ones(1)
-            for alpha in LADDER:
+            for alpha in ladder:
                 start = np.kron(start, proposal_law(sequence_space(case.table, alpha)))
             rungs = begin(key, case.model, empty_prompts(sizes.draws))
             error = markov_chain.stationarity_error(matrix, invariant)
@@ -343,18 +347,22 @@ def tempering_check(name: str) -> Build:
                     )
                     for rung in rungs
                 ]
-                joint = np.where(np.max(cells, axis=0) < size, cells[0] * size + cells[1], size**2)
+                joint = functools.reduce(lambda outer, inner: outer * size + inner, cells)
+                joint = np.where(np.max(cells, axis=0) < size, joint, start.size)
                 findings.append(
                     law_finding(
-                        f"joint law after {count} steps", joint, start, sizes.transition_limit
+                        f"joint law of {len(ladder)} rungs after {count} steps",
+                        joint,
+                        start,
+                        sizes.transition_limit,
                     )
                 )
                 # The rung that is wanted by itself: its law has few cells, and less escapes the test.
                 findings.append(
                     law_finding(
                         f"law of the last rung after {count} steps",
-                        cells[1],
-                        start.reshape(size, size).sum(axis=0),
+                        cells[-1],
+                        start.reshape(-1, size).sum(axis=0),
                         sizes.law_limit,
                     )
                 )
