@@ -4,6 +4,9 @@ A proposal y from q is accepted with probability w(y) / M, w = p^alpha / q, for 
 from the target, one proposal is accepted with probability Z / M, and nothing of this holds if M is not a bound.
 From token temperature 1/beta, w = p(y)^(alpha - beta) prod_t z_t with z_t = sum_v p(v | y_<t)^beta, whence the bounds that need no
 knowledge of the model (`proven_log_bound`).
+
+Source: von Neumann, "Various Techniques Used in Connection with Random Digits" (1951); Devroye, "Non-Uniform Random Variate Generation"
+(1986), section II.3 (section number from memory). The bound for temperature proposals is derived here.
 """
 
 import math

@@ -1,7 +1,10 @@
 """Independence Metropolis-Hastings: every proposal is a whole new sequence.
 
 The spectral gap is 1 / max_y (pi(y) / q(y)) when the proposal is a law over whole sequences, and the total variation after n steps is at most
-(1 - gap)^n (Liu 1996; Mengersen and Tweedie 1996).
+(1 - gap)^n.
+
+Source: Hastings, Biometrika 57 (1970), for the kernel; Liu, Statistics and Computing 6 (1996), for the spectral gap; Mengersen & Tweedie,
+Annals of Statistics 24 (1996), for the rate (all from memory).
 """
 
 from theory.mcmc.chains import make_design

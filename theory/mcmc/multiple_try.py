@@ -2,6 +2,9 @@
 
 Every candidate y, and the current sequence, has the weight w_m(y) = pi(y) c(m | y) / q(y_>=m | y_<m) of `theory.mcmc.density`. With a uniform cut
 the cut term is 1 / len(y): without it the invariant law is wrong wherever sequences end at different lengths.
+
+Source: Liu, Liang & Wong, "The Multiple-Try Method and Local Optimization in Metropolis Sampling", JASA 95 (2000). Tries are
+independent, so no reference set is drawn: it is the other K - 1 candidates and the current sequence. The cut term is our own.
 """
 
 import jax

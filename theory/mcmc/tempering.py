@@ -3,6 +3,8 @@
 Invariant law: the product of p(y_k)^alpha_k / Z_k over the rungs; the chain on each rung has its own power law as marginal, so one run serves every
 exponent of the ladder. A step moves every rung by suffix regeneration from its own temperature and then sweeps the
 neighbouring pairs from the lowest exponent up, so that a sequence found on the first rung can reach the last in one step.
+
+Source: Geyer, "Markov Chain Monte Carlo Maximum Likelihood" (1991) (from memory).
 """
 
 from itertools import pairwise
