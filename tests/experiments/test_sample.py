@@ -339,7 +339,7 @@ def test_what_the_user_can_mend_is_one_line(
         ('{"0": NaN, "0 0": 0}', "prefix '0': log psi is nan"),
         ('{"0": null, "0_reason": "-infinity"}', "prefix '0': log psi is -inf"),
         ('{"0": "x"}', "prefix '0': 'x' is not a number"),
-        ('{"0": 1e40}', "prefix '0': 1e+40 is beyond"),
+        ('{"0": 1e40}', "prefix '0': is beyond"),
     ],
 )
 def test_twists_are_checked_before_anything_runs(
