@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -202,10 +203,11 @@ def validate(
     found: list[tuple[str, str, str, Finding]] = []
     distances: list[Distance] = []
     omitted: list[tuple[str, str]] = []
+    stopped = threading.Event()
 
     def outcomes(entry: Entry) -> list[Found]:
         check = entry.build(jit)
-        return [check(case, sizes, seed) for case in cases]
+        return [check(case, sizes, seed) for case in cases if not stopped.is_set()]
 
     # Most of the time goes into compiling, which leaves the interpreter free for another kernel.
     pool = ThreadPoolExecutor(max_workers=_THREADS)
@@ -218,6 +220,7 @@ def validate(
                 found += [(entry.family, name, case.name, each) for each in outcome.findings]
                 distances += [Distance(name, case.name, *each) for each in outcome.distances]
     finally:
+        stopped.set()  # after an error or Ctrl-C nobody waits for more than the case at hand
         pool.shutdown(cancel_futures=True)
     level = row_level(len(found))
     return [judge(*each, level) for each in found], distances, omitted

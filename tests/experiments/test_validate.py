@@ -2,13 +2,20 @@
 
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiments.validate import main
+from experiments.progress import track
+from experiments.validate import SIZES, compiler, main, preset_cases, validate
+from experiments.validation.cases import Case, Sizes
+from experiments.validation.findings import Found
+from experiments.validation.registry import Entry
 from tests.conftest import ROOT
+from theory.errors import InvalidInput
 
 FAST = ("--preset", "quick", "--kernel", "top-p,systematic")
 
@@ -137,6 +144,28 @@ def test_kernels_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert "particle-gibbs mcmc" in lines
     assert "conditional-smc smc" in lines
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InvalidInput])
+def test_after_ctrl_c_or_an_error_no_case_is_begun(error: type[BaseException]) -> None:
+    seen: list[str] = []
+    begun = threading.Event()
+
+    def fails(case: Case, sizes: Sizes, seed: int) -> Found:
+        assert begun.wait(60)
+        raise error("told")
+
+    def slow(case: Case, sizes: Sizes, seed: int) -> Found:
+        seen.append(case.name)
+        begun.set()
+        time.sleep(0.002)
+        return Found([])
+
+    entries = {"fails": Entry("own", lambda jit: fails), "slow": Entry("own", lambda jit: slow)}
+    cases = preset_cases("demo") * 2000
+    with pytest.raises(error, match="told"):
+        validate(entries, cases, SIZES["demo"], 0, compiler("demo"), track)
+    assert len(seen) < len(cases)
 
 
 @pytest.fixture
