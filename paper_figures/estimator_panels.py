@@ -48,9 +48,12 @@ METHODS: dict[str, tuple[Look, str]] = {
 PANELS = {
     "variance_of_Z": "Var(Ẑ / Z)",
     "bias_of_log_Z": "|bias of log Ẑ|, nats",
-    "bias_of_mean": "|bias of E[f]|",
+    "bias_of_mean": "|bias of E[length]|, tokens",
 }
 """What a panel shows."""
+
+FIRST_TOKEN = "|bias of P(first token 0)|"
+"""Its mean in the sweep over lengths, whose model has no eos, so that all of its sequences are equally long."""
 
 AXES = {"num_draws": "draws N", "alpha": ALPHA_TEXT, "length": "length (tokens)"}
 
@@ -102,7 +105,9 @@ def draw_panels(table: pa.Table) -> Figure:
                 _draw_method(panel, method, axis, quantity, chosen)
             _set_scales(panel, axis, rows)
             panel.set_xlabel(AXES[axis])
-            titles[panel] = (label, f", {_fixed(axis, rows)}\n{PANELS[quantity]}")
+            is_first_token = (axis, quantity) == ("length", "bias_of_mean")
+            shown_quantity = FIRST_TOKEN if is_first_token else PANELS[quantity]
+            titles[panel] = (label, f", {_fixed(axis, rows)}\n{shown_quantity}")
         title_panels(figure, titles)
     return figure
 
@@ -182,10 +187,10 @@ def set_log_ticks(panel: Axes, low: float, high: float) -> None:
 
 
 def _few(values: list[float]) -> list[float]:
-    """Values that have room as ticks: at least a factor 1.4 apart and at most six of them."""
+    """Values that have room as ticks: at least a factor 1.3 apart and at most six of them."""
     kept: list[float] = []
     for value in values:
-        if not kept or value >= 1.4 * kept[-1]:
+        if not kept or value >= 1.3 * kept[-1]:
             kept.append(value)
     return kept[:: math.ceil(len(kept) / 6)]
 
