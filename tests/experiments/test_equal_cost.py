@@ -24,9 +24,19 @@ from experiments.estimator_sentences import sentences
 from experiments.estimator_validation import PRESETS
 from models.tabular.catalogue import builtin
 from tests.stat_asserts import assert_counts, assert_rejected
-from theory.exact import base_law, expected_length, temperature_law, unroll
+from theory.exact import (
+    base_law,
+    expected_length,
+    laws_after,
+    proposal_law,
+    sequence_space,
+    suffix_transition,
+    temperature_law,
+    unroll,
+)
 from theory.exact.importance_moments import self_normalised_moments, weighted_draw
 from theory.exact.laws import power_law
+from theory.mcmc import uniform_cut
 
 ALPHA = 4.0
 CHAINS = [
@@ -115,9 +125,16 @@ def test_tokens_are_those_of_the_ledger() -> None:
     for outcome in outcomes("rejection"):
         tokens = outcome.size * bound * expected_length(base_law(layers))
         assert outcome.cost["generated_tokens"] == pytest.approx(tokens, rel=0.03)
-    # A suffix move reads the token before its cut again; the start has been paid for before the first move.
+    # A suffix move reads the token before its cut again, unless it cuts at the prompt, as independence moves always do.
+    space = sequence_space(problem().table, 1.0)
+    inner_cuts = 1 - 1 / space.records.lengths
+    kernel = suffix_transition(space, ALPHA, uniform_cut()).matrix
     for outcome in outcomes("suffix_base"):
-        assert outcome.cost["prefill_tokens"] == outcome.size
+        before_moves = laws_after(kernel, proposal_law(space), outcome.size - 1)
+        tokens = float((before_moves @ inner_cuts).sum())
+        assert outcome.cost["prefill_tokens"] == pytest.approx(tokens, rel=0.05)
+    for outcome in outcomes("independence_base"):
+        assert outcome.cost["prefill_tokens"] == 0
     entropy, uniform = outcomes("suffix_entropy"), outcomes("suffix")
     assert all(
         a.cost["prefill_tokens"] > 2 * b.cost["prefill_tokens"]
@@ -125,7 +142,8 @@ def test_tokens_are_those_of_the_ledger() -> None:
     )
     tries, tempering = outcomes("multiple_try")[-1], outcomes("tempering")[-1]
     assert tries.cost["generated_tokens"] > 2 * uniform[-1].cost["generated_tokens"]
-    assert tempering.cost["prefill_tokens"] > tempering.cost["generated_tokens"]
+    # Both rungs read every sequence again after an exchange, besides the tokens before their cuts.
+    assert tempering.cost["prefill_tokens"] > 4 * uniform[-1].cost["prefill_tokens"]
 
 
 def test_a_chain_averages_its_states_and_the_last_is_the_row() -> None:
