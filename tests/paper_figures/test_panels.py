@@ -148,6 +148,7 @@ def test_the_looks_are_told_apart_without_colour() -> None:
         *(style.BASE, style.TEMPERATURE, style.POWER),
         *(style.BEST_PROPOSAL, style.POPULATION, style.ADAPTED),
     ]
-    assert len({look.marker for look in looks}) == len(looks)
+    every = [value for value in vars(style).values() if isinstance(value, style.Look)]
+    assert len({look.marker for look in every}) == len(every)
     assert len({(look.linestyle, look.linewidth) for look in looks}) == len(looks)
-    assert len(PALETTE) == len(looks)
+    assert {look.color for look in every} == PALETTE
