@@ -27,6 +27,19 @@ hypothesis.settings.load_profile("house")
 ASSERTIONS_USED = pytest.StashKey[int]()
 
 
+# Every compiled program holds some of the 65,530 memory maps that Linux allows a process by default; without them JAX crashes.
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 10_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _programs_are_let_go() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
+    """Forget compiled programs between modules once there are many; they come back from the cache on disk."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+
+
 @pytest.fixture(autouse=True)
 def _x64_stays_as_it_was() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
     """Fail a test that leaves double precision switched on (or off) for those after it."""

@@ -32,6 +32,7 @@ def tiny(eos_logit: float | None) -> CachedTransformer:
     )
 
 
+@pytest.mark.slow
 def test_it_conforms() -> None:
     check_sequence_model(tiny(-1.0), PROMPTS, PROMPT_LENGTHS, TOKENS, LENGTHS, 1e-5)
 

@@ -62,6 +62,7 @@ def counts(outcome: Outcome) -> np.ndarray:
     return np.bincount(outcome.rows, minlength=problem().target.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["importance_base", "importance_temperature", "rejection", *CHAINS]
 )
@@ -79,6 +80,7 @@ def test_rows_follow_the_law_that_is_known_of_them(name: str) -> None:
     assert gaps == sorted(gaps, reverse=True)
 
 
+@pytest.mark.slow
 def test_rows_whose_law_is_not_computed_come_near_the_target() -> None:
     for name in ("smc", "particle_gibbs"):
         first, *_, last = (row_of(problem(), name, "", each) for each in outcomes(name))

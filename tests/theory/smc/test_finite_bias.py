@@ -93,6 +93,7 @@ def test_n_times_the_bias_has_its_limit() -> None:
 
 
 # Simulated elsewhere, at alpha 4: with resampling and, as a wrong value, without.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_particles", "length", "unresampled"),
     [(4, 3.145, 2.787), (16, 2.306, 2.014), (64, 1.823, 1.736)],
