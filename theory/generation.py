@@ -125,12 +125,9 @@ def generate(
         Where they stand then.
     """
 
-    def is_active(trajectories: Trajectories) -> Bool[Array, " B"]:
-        return ~trajectories.ended & (trajectories.lengths < limits)
-
     def step(loop: tuple[Generation, Array, Array]) -> tuple[Generation, Array, Array]:
         now, num_steps, num_tokens = loop
-        active = is_active(now.trajectories)
+        active = goes_on(now.trajectories, limits)
         drawn = draw_next(keys, model, rules, alpha, now)
         model_state, log_probs = model.step(now.model_state, drawn.tokens, active)
         # A row that does not move keeps the law at its end: a later call goes on from there.
@@ -141,7 +138,7 @@ def generate(
 
     zero = jnp.zeros((), jnp.int32)
     done, num_steps, num_tokens = jax.lax.while_loop(
-        lambda loop: is_active(loop[0].trajectories).any(), step, (generation, zero, zero)
+        lambda loop: goes_on(loop[0].trajectories, limits).any(), step, (generation, zero, zero)
     )
     ledger = charge(
         done.ledger,
@@ -151,6 +148,49 @@ def generate(
         row_steps_useful=num_tokens,
     )
     return done._replace(ledger=ledger)
+
+
+def goes_on(rows: Trajectories, limits: int | Int[Array, " B"]) -> Bool[Array, " B"]:
+    """Rows that a token can follow.
+
+    Args:
+        rows: of any length.
+        limits: most tokens of a row; the model's horizon, or [B] less of it.
+
+    Returns:
+        [B] false where the row has ended or has as many tokens as its limit.
+    """
+    return ~rows.ended & (rows.lengths < limits)
+
+
+def is_eos(model: SequenceModel, tokens: Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
+    """Tokens that end a sequence.
+
+    Args:
+        model: for its eos.
+        tokens: [...].
+
+    Returns:
+        [...].
+    """
+    return jnp.isin(tokens, jnp.asarray(model.eos, jnp.int32))
+
+
+def ends_with_eos(
+    model: SequenceModel, tokens: Int[Array, "B T"], lengths: Int[Array, " B"]
+) -> Bool[Array, " B"]:
+    """Given sequences that have ended, by their last token.
+
+    Args:
+        model: for its eos.
+        tokens: [B, T] right-padded.
+        lengths: [B].
+
+    Returns:
+        [B] false for an empty sequence.
+    """
+    last = jnp.take_along_axis(tokens, jnp.maximum(lengths - 1, 0)[:, None], axis=1)[:, 0]
+    return is_eos(model, last) & (lengths > 0)
 
 
 def draw_next(
@@ -196,17 +236,15 @@ def append(
     Returns:
         The rows after it.
     """
-    eos = jnp.asarray(model.eos, jnp.int32)
     here = active[:, None] & (jnp.arange(past.tokens.shape[1])[None] == past.lengths[:, None])
 
     def record(before: Array, value: Array) -> Array:
         return jnp.where(here, value[:, None].astype(before.dtype), before)
 
-    is_eos = (drawn.tokens[:, None] == eos[None, :]).any(axis=1)
     return Trajectories(
         tokens=record(past.tokens, drawn.tokens),
         lengths=past.lengths + active.astype(jnp.int32),
-        ended=past.ended | (active & is_eos),
+        ended=past.ended | (active & is_eos(model, drawn.tokens)),
         log_p=record(past.log_p, drawn.log_p),
         log_q=record(past.log_q, drawn.log_q),
         log_z=record(past.log_z, drawn.log_z),

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from experiments.benchmarks.ancestral import ancestral_rows
 from experiments.benchmarks.cached_transformer import CachedTransformer, random_transformer
 from experiments.benchmarks.pairing import BenchmarkReport, compare
-from theory.generation import Generation, generate, start
-from theory.keys import Role, role_key, row_keys
+from theory.generation import Generation
 from theory.ledger import Ledger, totals
 from theory.mcmc import (
     Chains,
@@ -53,7 +53,7 @@ def run(quick: bool) -> BenchmarkReport:
         return jax.block_until_ready(_chains(key, model, chains, moves))
 
     def reference() -> Generation:
-        return jax.block_until_ready(_ancestral(key, model, _start_rows(model, num_rows)))
+        return ancestral_rows(key, model, num_rows)
 
     sizes = {"B": num_rows, "K": moves, "T": horizon, "V": model.vocab_size}
     by_call = compare("mcmc_overhead", ours, reference, sizes)
@@ -115,17 +115,3 @@ def _lockstep(key: Key[Array, ""], model: CachedTransformer, chains: Chains) -> 
         return kernel.step(key, model, now)[0], None
 
     return jax.lax.scan(move, chains, None, length=LOCKSTEP_MOVES)[0]
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _start_rows(model: CachedTransformer, num_rows: int) -> Generation:
-    none = jnp.zeros((num_rows, 0), jnp.int32)
-    return start(model, none, jnp.zeros(num_rows, jnp.int32))
-
-
-@functools.partial(jax.jit, donate_argnums=2)
-def _ancestral(key: Key[Array, ""], model: CachedTransformer, rows: Generation) -> Generation:
-    num_rows = rows.trajectories.lengths.shape[0]
-    keys = row_keys(role_key(key, Role.TOKEN), jnp.arange(num_rows))
-    limits = jnp.full(num_rows, model.horizon, jnp.int32)
-    return generate(keys, model, (), 1.0, rows, limits)

@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Key
 
+from experiments.benchmarks.ancestral import ancestral_rows
 from experiments.benchmarks.cached_transformer import CachedTransformer, random_transformer
 from experiments.benchmarks.pairing import BenchmarkReport, compare
-from theory.generation import Generation, generate, start
-from theory.keys import Role, role_key, row_keys
 from theory.resampling.adaptive import ess_adaptive
 from theory.resampling.ancestors import in_place
 from theory.resampling.systematic import systematic
@@ -48,7 +47,7 @@ def run(quick: bool) -> BenchmarkReport:
         return info
 
     def reference() -> None:
-        jax.block_until_ready(_ancestral(key, model, _start_rows(model, num_rows)))
+        ancestral_rows(key, model, num_rows)
 
     result = compare("smc_overhead", ours, reference, sizes)
     return BenchmarkReport(result, (_note(ours(), num_rows),))
@@ -87,17 +86,3 @@ def _smc(
 ) -> tuple[Population, StepInfo]:
     rules, resampler = temperature_proposal(ALPHA), ess_adaptive(_stay, THRESHOLD)
     return smc(key, model, rules, ALPHA, population, resampler, every(model.horizon, block=BLOCK))
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _start_rows(model: CachedTransformer, num_rows: int) -> Generation:
-    none = jnp.zeros((num_rows, 0), jnp.int32)
-    return start(model, none, jnp.zeros(num_rows, jnp.int32))
-
-
-@functools.partial(jax.jit, donate_argnums=2)
-def _ancestral(key: Key[Array, ""], model: CachedTransformer, rows: Generation) -> Generation:
-    num_rows = rows.trajectories.lengths.shape[0]
-    keys = row_keys(role_key(key, Role.TOKEN), jnp.arange(num_rows))
-    limits = jnp.full(num_rows, model.horizon, jnp.int32)
-    return generate(keys, model, (), 1.0, rows, limits)

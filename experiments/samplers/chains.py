@@ -41,8 +41,12 @@ def _cut(settings: Settings) -> CutLaw:
     return CUTS[settings.cut]()
 
 
-def _chain_sampler(kernel_of: Callable[[Settings], Kernel], what: str) -> Sampler:
-    """The sampler of a kernel whose state is `Chains`."""
+# (key of the run, model, prompts, settings) -> the last state of each chain.
+Draw = Callable[[Key[Array, ""], SequenceModel, Prompts, Settings], Generation]
+
+
+def _chain_sampler(draw: Draw, what: str) -> Sampler:
+    """The sampler of chains, compiled."""
 
     @jax.jit
     def run(
@@ -52,9 +56,7 @@ def _chain_sampler(kernel_of: Callable[[Settings], Kernel], what: str) -> Sample
         ids: Int[Array, " B"],
         settings: Settings,
     ) -> Generation:
-        kernel = kernel_of(settings)
-        chains = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
-        return _at_target(model, _walk(key, model, kernel, chains, settings.steps), settings)
+        return draw(key, model, Prompts(prompts.tokens, prompts.lengths, ids), settings)
 
     def sampler(
         key: Key[Array, ""],
@@ -69,53 +71,71 @@ def _chain_sampler(kernel_of: Callable[[Settings], Kernel], what: str) -> Sample
     return sampler
 
 
+def _moves(kernel_of: Callable[[Settings], Kernel]) -> Draw:
+    """`steps` moves of a kernel whose state is `Chains`."""
+
+    def draw(
+        key: Key[Array, ""], model: SequenceModel, prompts: Prompts, settings: Settings
+    ) -> Generation:
+        chains = _walk(key, model, kernel_of(settings), prompts, settings.steps)
+        return _at_target(model, chains, settings)
+
+    return draw
+
+
+def _stages(
+    key: Key[Array, ""], model: SequenceModel, prompts: Prompts, settings: Settings
+) -> Generation:
+    kernel = blockwise(
+        settings.alpha, settings.proposal_alpha, _cut(settings), settings.block, settings.steps
+    )
+    done = _walk(key, model, kernel, prompts, num_stages(model.horizon, settings.block))
+    return _at_target(model, done.chains, settings)
+
+
+def _rungs(
+    key: Key[Array, ""], model: SequenceModel, prompts: Prompts, settings: Settings
+) -> Generation:
+    kernel = parallel_tempering(settings.ladder, _cut(settings))
+    return _walk(key, model, kernel, prompts, settings.steps)[-1].generation
+
+
+def _sweeps(
+    key: Key[Array, ""], model: SequenceModel, prompts: Prompts, settings: Settings
+) -> Generation:
+    kernel = particle_gibbs(
+        settings.alpha,
+        settings.proposal_alpha,
+        settings.particles,
+        schedule(settings, model.horizon),
+        resampler_of(settings, CONDITIONAL),
+    )
+    return _walk(key, model, kernel, prompts, settings.steps).generation
+
+
 independence = _chain_sampler(
-    lambda settings: independence_kernel(settings.alpha, settings.proposal_alpha),
+    _moves(lambda settings: independence_kernel(settings.alpha, settings.proposal_alpha)),
     "Independence Metropolis-Hastings; the cut is always the start",
 )
 suffix = _chain_sampler(
-    lambda settings: suffix_regeneration(settings.alpha, settings.proposal_alpha, _cut(settings)),
+    _moves(
+        lambda settings: suffix_regeneration(
+            settings.alpha, settings.proposal_alpha, _cut(settings)
+        )
+    ),
     "Suffix regeneration",
 )
 multiple_tries = _chain_sampler(
-    lambda settings: multiple_try(
-        settings.alpha, settings.proposal_alpha, _cut(settings), settings.tries
+    _moves(
+        lambda settings: multiple_try(
+            settings.alpha, settings.proposal_alpha, _cut(settings), settings.tries
+        )
     ),
     "Multiple-try suffix regeneration",
 )
-
-
-def stages(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
-) -> Rows:
-    """Blockwise power sampling: `steps` moves after every block; see `Sampler`."""
-    return proposed_rows(_stages(key, model, prompts, ids, settings), settings.alpha)
-
-
-def tempering(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
-) -> Rows:
-    """Parallel tempering: the last state of the last rung; see `Sampler`."""
-    return proposed_rows(_tempering(key, model, prompts, ids, settings), settings.alpha)
-
-
-def gibbs(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
-) -> Rows:
-    """Particle Gibbs: `steps` sweeps of conditional SMC; see `Sampler`."""
-    return proposed_rows(_gibbs(key, model, prompts, ids, settings), settings.alpha)
+stages = _chain_sampler(_stages, "Blockwise power sampling: `steps` moves after every block")
+tempering = _chain_sampler(_rungs, "Parallel tempering: the last state of the last rung")
+gibbs = _chain_sampler(_sweeps, "Particle Gibbs: `steps` sweeps of conditional SMC")
 
 
 def tilted(
@@ -130,7 +150,7 @@ def tilted(
     A chain may start on a forbidden sequence and then takes the first allowed proposal. One that has found none by the end has no
     state to report, and the run is refused.
     """
-    last, allowed = _tilted(key, model, prompts, ids, settings)
+    last, allowed = _tilted(key, model, Prompts(prompts.tokens, prompts.lengths, ids), settings)
     allowed = np.asarray(allowed)
     if not allowed.all():
         chain = int(ids[int(np.argmin(allowed))])
@@ -142,77 +162,24 @@ def tilted(
 
 
 @jax.jit
-def _stages(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
-) -> Generation:
-    kernel = blockwise(
-        settings.alpha, settings.proposal_alpha, _cut(settings), settings.block, settings.steps
-    )
-    begin = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
-    done = _walk(key, model, kernel, begin, num_stages(model.horizon, settings.block))
-    return _at_target(model, done.chains, settings)
-
-
-@jax.jit
-def _tempering(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
-) -> Generation:
-    kernel = parallel_tempering(settings.ladder, _cut(settings))
-    rungs = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
-    return _walk(key, model, kernel, rungs, settings.steps)[-1].generation
-
-
-@jax.jit
-def _gibbs(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
-) -> Generation:
-    kernel = particle_gibbs(
-        settings.alpha,
-        settings.proposal_alpha,
-        settings.particles,
-        schedule(settings, model.horizon),
-        resampler_of(settings, CONDITIONAL),
-    )
-    begin = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
-    return _walk(key, model, kernel, begin, settings.steps).generation
-
-
-@jax.jit
 def _tilted(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompts: PromptBatch,
-    ids: Int[Array, " B"],
-    settings: Settings,
+    key: Key[Array, ""], model: SequenceModel, prompts: Prompts, settings: Settings
 ) -> tuple[Generation, Bool[Array, " B"]]:
     assert settings.reward is not None
     kernel = reward_tilted(settings.reward, settings.beta, settings.proposal_alpha, _cut(settings))
-    chains = kernel.init(key, model, Prompts(prompts.tokens, prompts.lengths, ids))
-    chains = _walk(key, model, kernel, chains, settings.steps)
+    chains = _walk(key, model, kernel, prompts, settings.steps)
     return _at_target(model, chains, settings), chains.log_rewards > -jnp.inf
 
 
 def _walk(
-    key: Key[Array, ""], model: SequenceModel, kernel: Kernel, state: Any, num_steps: int
+    key: Key[Array, ""], model: SequenceModel, kernel: Kernel, prompts: Prompts, num_steps: int
 ) -> Any:
-    """The state after some steps."""
+    """The state some steps after the start."""
 
     def step(_: Array, now: Any) -> Any:
         return kernel.step(key, model, now)[0]
 
-    return jax.lax.fori_loop(0, num_steps, step, state)
+    return jax.lax.fori_loop(0, num_steps, step, kernel.init(key, model, prompts))
 
 
 def _at_target(model: SequenceModel, chains: Chains, settings: Settings) -> Generation:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int, Key
 from experiments.samplers.rows import PromptBatch, Rows, drawn_rows
 from experiments.samplers.settings import Settings
 from theory.exact.sampling import draw_sequences
-from theory.generation import Generation, Trajectories, start
+from theory.generation import Generation, Trajectories, ends_with_eos, start
 from theory.ledger import charge, spent
 from theory.mcmc.scoring import score_sequences
 from theory.protocols import SequenceModel
@@ -49,8 +49,7 @@ def _score(
     """The rows as a generation; log q is left at 0, the table knows it better."""
     read = start(model, prompts.tokens, prompts.lengths)
     scores = score_sequences(model, read, tokens, lengths, alpha).scores
-    last = jnp.take_along_axis(tokens, lengths[:, None] - 1, axis=1)
-    ended = (last == jnp.asarray(model.eos, jnp.int32)[None, :]).any(axis=1)
+    ended = ends_with_eos(model, tokens, lengths)
     zeros = jnp.zeros_like(scores.log_p)
     rows = Trajectories(tokens, lengths, ended, scores.log_p, zeros, scores.log_z)
     ledger = charge(

@@ -55,7 +55,7 @@ def test_what_cannot_be_written_is_known_beforehand(
     with pytest.raises(InvalidInput, match=r"^output '"):
         check_writable(name)
     with pytest.raises(InvalidInput), open_output(name):
-        pass
+        pytest.fail("it was opened")
     assert os.listdir(tmp_path) == ["file"]
 
 

@@ -19,11 +19,11 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, Key
 from theory.errors import InvalidInput
 from theory.generation import (
     Generation,
-    Trajectories,
     append,
     cut,
     draw_next,
     first_tokens,
+    goes_on,
     select,
     take,
 )
@@ -176,7 +176,7 @@ def _all_moves(
 def _advance(key: Key[Array, ""], model: SequenceModel, design: Design, slots: Slots) -> Slots:
     """One token in every chain that still moves; chains whose proposal ends with it start their next move."""
     now = slots.proposal
-    active = _working(slots) & ~_is_whole(model, now.trajectories)
+    active = _working(slots) & goes_on(now.trajectories, model.horizon)
     drawing = active & ~slots.reading
     keys = _keys(key, Role.TOKEN, slots)
     drawn = draw_next(keys, model, proposal_rules(design), design.proposal_alpha, now)
@@ -188,7 +188,7 @@ def _advance(key: Key[Array, ""], model: SequenceModel, design: Design, slots: S
         here, entropy = here & drawing[:, None], shannon_entropy(now.log_probs)
         entropies = jnp.where(here, entropy[:, None], entropies)
     trajectories = append(model, now.trajectories, drawn, drawing)
-    over = _working(slots) & _is_whole(model, trajectories)
+    over = _working(slots) & ~goes_on(trajectories, model.horizon)
     # More than usually end in one step wait for the next: a cut needs as many random numbers as the horizon.
     over = over & (jnp.cumsum(over) <= _at_once(slots))
     num_over = over.sum(dtype=jnp.int32)
@@ -307,11 +307,6 @@ def _begin(
 def _working(slots: Slots) -> Bool[Array, " B"]:
     """Chains that have moves to make."""
     return slots.num_moves < slots.info.cuts.shape[0]
-
-
-def _is_whole(model: SequenceModel, trajectories: Trajectories) -> Bool[Array, " B"]:
-    """Sequences that nothing can follow."""
-    return trajectories.ended | (trajectories.lengths == model.horizon)
 
 
 def _at_once(slots: Slots) -> int:

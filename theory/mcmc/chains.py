@@ -14,7 +14,7 @@ from theory.decoding.rule import TokenRule
 from theory.decoding.temperature import temperature
 from theory.errors import InvalidInput
 from theory.exact.laws import check_alpha
-from theory.generation import Generation, Trajectories, generate, start
+from theory.generation import Generation, Trajectories, ends_with_eos, generate, start
 from theory.keys import Role, fold_rows, role_key, row_keys
 from theory.ledger import charge
 from theory.mcmc import density
@@ -255,8 +255,7 @@ def place_chains(
     scored = score_sequences(model, chains.generation, tokens, lengths, design.proposal_alpha)
     log_p, log_z, _ = scored.scores
     log_q = design.proposal_alpha * log_p - log_z
-    last = jnp.take_along_axis(tokens, jnp.maximum(lengths - 1, 0)[:, None], axis=1)
-    ended = (last == jnp.asarray(model.eos, jnp.int32)[None, :]).any(axis=1) & (lengths > 0)
+    ended = ends_with_eos(model, tokens, lengths)
     generation = chains.generation._replace(
         model_state=scored.model_state,
         log_probs=scored.log_probs,

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float32, Int32, Key
 
 from theory.decoding.sample import log_normaliser
 from theory.decoding.temperature import Temperature
-from theory.generation import Generation
+from theory.generation import Generation, goes_on
 from theory.ledger import Ledger
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.population import Population
@@ -55,9 +55,8 @@ def adapted_smc(
         keys: Key[Array, " B"], generation: Generation, stage: Int32[Array, ""]
     ) -> tuple[Float32[Array, " B"], Ledger]:
         rows = generation.trajectories
-        goes_on = ~rows.ended & (rows.lengths < model.horizon)
         log_z = log_normaliser(generation.log_probs, alpha)
-        return jnp.where(goes_on, log_z, 0.0), generation.ledger
+        return jnp.where(goes_on(rows, model.horizon), log_z, 0.0), generation.ledger
 
     return run_steps(
         key,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32, Key
+from jaxtyping import Array, Float, Float32, Int32, Key
 
 from theory.decoding.counts import no_counts
 from theory.decoding.pipeline import reads_counts, token_law
@@ -25,7 +25,7 @@ from theory.errors import InvalidInput
 from theory.exact.laws import power_law
 from theory.exact.layers import Layers
 from theory.exact.sampling import draw_sequences
-from theory.generation import Generation, Trajectories, take
+from theory.generation import Generation, Trajectories, ends_with_eos, take
 from theory.ledger import charge
 from theory.protocols import Resampler, SequenceModel
 from theory.rejection import RejectionState, check_complete
@@ -208,8 +208,7 @@ def read_reference(
     begun = take(model, population.generation, num_particles * jnp.arange(num_populations))
     state, records, log_probs = model.extend(begun.model_state, tokens, lengths, reduce)
     log_p, log_q, log_z = records
-    last = jnp.take_along_axis(tokens, jnp.maximum(lengths - 1, 0)[:, None], axis=1)
-    ended: Bool[Array, " M"] = (last == jnp.asarray(model.eos, jnp.int32)[None, :]).any(axis=1)
+    ended = ends_with_eos(model, tokens, lengths)
     rows = Trajectories(tokens, lengths, ended, log_p, log_q, log_z)
     num_read = lengths.sum(dtype=jnp.int32)
     ledger = charge(

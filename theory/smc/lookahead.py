@@ -19,14 +19,14 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, Key
 
 from theory.decoding.rule import TokenRule
 from theory.errors import InvalidInput
-from theory.generation import Generation, generate, start
+from theory.generation import Generation, generate, goes_on, start
 from theory.keys import Role, fold_each, fold_rows, role_key, row_keys
 from theory.ledger import Ledger, charge
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.lookahead_law import LookaheadRule, next_token_law
 from theory.smc.population import Population
 from theory.smc.step import LogScore, StepInfo, propose_by, run_steps
-from theory.smc.zeta import goes_on, log_zeta_hat, roll_out
+from theory.smc.zeta import log_zeta_hat, roll_out
 
 
 class LookaheadInfo(NamedTuple):
@@ -92,11 +92,11 @@ def lookahead_power_sampling(
         rule = LookaheadRule(log_law)
         after = generate(token_keys, model, (rule,), alpha, spent, lengths + 1)
         here = jnp.arange(sizes.shape[1])[None, :] == lengths[:, None]
-        active = goes_on(model, now)
+        active = goes_on(now.trajectories, model.horizon)
         return after, jnp.where(here & active[:, None], size[:, None], sizes)
 
     def more(loop: tuple[Generation, Array]) -> Bool[Array, ""]:
-        return goes_on(model, loop[0]).any()
+        return goes_on(loop[0].trajectories, model.horizon).any()
 
     sizes = jnp.zeros((rows.shape[0], model.horizon), jnp.float32)
     done, sizes = jax.lax.while_loop(more, one_token, (begin, sizes))

@@ -16,7 +16,7 @@ from theory.errors import InvalidInput
 from theory.generation import Generation
 from theory.ledger import Ledger
 from theory.protocols import SequenceModel
-from theory.smc.zeta import append, child_keys, log_terms, roll_out, rollout_ess
+from theory.smc.zeta import child_keys, log_terms, roll_out, rollout_ess, with_candidates
 
 
 def log_plug_in_law(
@@ -138,7 +138,7 @@ def next_token_law(
     """
     log_probs, candidates = jax.lax.top_k(generation.log_probs, num_candidates)
     candidates = candidates.astype(jnp.int32)
-    children = append(model, generation, candidates)
+    children = with_candidates(model, generation, candidates)
     rolled = roll_out(child_keys(keys, candidates), model, children, num_rollouts, num_tokens)
     log_p = rolled.log_p.reshape(*candidates.shape, num_rollouts)
     # What cannot be drawn has no future either, and no law after it.

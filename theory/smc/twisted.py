@@ -16,10 +16,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int, Int32, Key
+from jaxtyping import Array, Float32, Int, Int32, Key
 
 from theory.decoding.rule import TokenRule
-from theory.generation import Generation, Trajectories, generate
+from theory.generation import Generation, Trajectories, generate, goes_on, is_eos
 from theory.ledger import Ledger, charge
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.population import Population
@@ -95,17 +95,16 @@ def twisted_smc(
         limits: Int32[Array, " B"],
         stage: Int32[Array, ""],
     ) -> Generation:
-        def goes_on(now: Generation) -> Bool[Array, " B"]:
-            return ~now.trajectories.ended & (now.trajectories.lengths < limits)
-
         def one_token(now: Generation) -> Generation:
             rule = TwistRule(alpha, children_log_twist(log_twist, model, now.trajectories))
             next_limits = jnp.minimum(now.trajectories.lengths + 1, limits)
-            num_asked = model.vocab_size * goes_on(now).sum(dtype=jnp.int32)
+            num_asked = model.vocab_size * goes_on(now.trajectories, limits).sum(dtype=jnp.int32)
             asked = now._replace(ledger=charge(now.ledger, utility_calls=num_asked))
             return generate(keys, model, (rule,), alpha, asked, next_limits)
 
-        return jax.lax.while_loop(lambda now: goes_on(now).any(), one_token, generation)
+        return jax.lax.while_loop(
+            lambda now: goes_on(now.trajectories, limits).any(), one_token, generation
+        )
 
     return run_steps(
         key,
@@ -174,9 +173,9 @@ def twist_score(log_twist: LogTwist, model: SequenceModel) -> LogScore:
         keys: Key[Array, " B"], generation: Generation, stage: Int32[Array, ""]
     ) -> tuple[Float32[Array, " B"], Ledger]:
         rows = generation.trajectories
-        goes_on = ~rows.ended & (rows.lengths < model.horizon)
-        ledger = charge(generation.ledger, utility_calls=goes_on.sum(dtype=jnp.int32))
-        return jnp.where(goes_on, log_twist(rows.tokens, rows.lengths), 0.0), ledger
+        asked = goes_on(rows, model.horizon)
+        ledger = charge(generation.ledger, utility_calls=asked.sum(dtype=jnp.int32))
+        return jnp.where(asked, log_twist(rows.tokens, rows.lengths), 0.0), ledger
 
     return score
 
@@ -200,7 +199,5 @@ def children_log_twist(
     tokens = jnp.where(here[:, None, :], vocab[None, :, None], rows.tokens[:, None, :])
     lengths = jnp.repeat(rows.lengths + 1, model.vocab_size)
     values = log_twist(tokens.reshape(-1, width), lengths).reshape(num_rows, -1)
-    eos = jnp.asarray(model.eos, jnp.int32)
-    ends = (vocab[:, None] == eos[None, :]).any(axis=1)
     is_last = rows.lengths + 1 >= model.horizon
-    return jnp.where(ends[None, :] | is_last[:, None], 0.0, values)
+    return jnp.where(is_eos(model, vocab)[None, :] | is_last[:, None], 0.0, values)

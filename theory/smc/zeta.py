@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Int32, Key
+from jaxtyping import Array, Float, Float32, Int32, Key
 
 from theory.errors import InvalidInput
-from theory.generation import Generation, generate, take
+from theory.generation import Generation, NextTokens, append, generate, goes_on, take
 from theory.ledger import Ledger, charge
 from theory.log_weights import ess, log_mean_weight
 from theory.protocols import SequenceModel
@@ -36,20 +36,6 @@ class Rollouts(NamedTuple):
 
     log_p: Float32[Array, "B M"]
     ledger: Ledger
-
-
-def goes_on(model: SequenceModel, generation: Generation) -> Bool[Array, " B"]:
-    """Rows that have a future.
-
-    Args:
-        model: of the tokens.
-        generation: where the rows stand.
-
-    Returns:
-        [B] false where the row has ended or is at the horizon.
-    """
-    rows = generation.trajectories
-    return ~rows.ended & (rows.lengths < model.horizon)
 
 
 def roll_out(
@@ -87,7 +73,7 @@ def roll_out(
     places = jnp.arange(before.tokens.shape[1])[None, :]
     is_new = places >= before.lengths[rows][:, None]
     log_p = jnp.sum(jnp.where(is_new, rolled.trajectories.log_p, 0.0), axis=1)
-    num_begun = num_rollouts * goes_on(model, generation).sum(dtype=jnp.int32)
+    num_begun = num_rollouts * goes_on(generation.trajectories, model.horizon).sum(dtype=jnp.int32)
     ledger = charge(rolled.ledger, rollouts_probe=num_begun, rollouts_dropped=num_begun)
     return Rollouts(log_p.reshape(-1, num_rollouts), ledger)
 
@@ -154,7 +140,7 @@ def child_keys(keys: Key[Array, " B"], candidates: Int32[Array, "B K"]) -> Key[A
     return fold(keys, candidates).reshape(-1)
 
 
-def append(
+def with_candidates(
     model: SequenceModel, generation: Generation, candidates: Int32[Array, "B K"]
 ) -> Generation:
     """Every row with each of its candidates appended, to look ahead from.
@@ -170,16 +156,11 @@ def append(
     num_candidates = candidates.shape[1]
     rows = jnp.repeat(jnp.arange(candidates.shape[0]), num_candidates)
     parents = take(model, generation, rows)
-    active, tokens = goes_on(model, parents), candidates.reshape(-1)
+    active, tokens = goes_on(parents.trajectories, model.horizon), candidates.reshape(-1)
     model_state, log_probs = model.step(parents.model_state, tokens, active)
-    past = parents.trajectories
-    here = active[:, None] & (jnp.arange(past.tokens.shape[1])[None] == past.lengths[:, None])
-    is_eos = (tokens[:, None] == jnp.asarray(model.eos, jnp.int32)[None, :]).any(axis=1)
-    longer = past._replace(
-        tokens=jnp.where(here, tokens[:, None], past.tokens),
-        lengths=past.lengths + active.astype(jnp.int32),
-        ended=past.ended | (active & is_eos),
-    )
+    unknown = jnp.zeros(tokens.shape, jnp.float32)
+    drawn = NextTokens(tokens, unknown, unknown, unknown)
+    longer = append(model, parents.trajectories, drawn, active)
     num_read = active.sum(dtype=jnp.int32)
     ledger = charge(
         parents.ledger,

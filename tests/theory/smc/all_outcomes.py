@@ -10,7 +10,7 @@ import numpy as np
 from models.tabular.constructors import tree_table
 from models.tabular.context_model import ContextModel
 from theory.generation import Generation
-from theory.smc.zeta import append
+from theory.smc.zeta import with_candidates
 
 ALPHA = 3.0
 FIRST = np.array([0.4, 0.6])
@@ -70,7 +70,7 @@ def outcomes() -> Outcomes:
 def teach(generation: Generation, tokens: jax.Array) -> Generation:
     """Rows with a given next token, as if the model's own law had drawn it."""
     log_p = jnp.take_along_axis(generation.log_probs, tokens[:, None], axis=1)[:, 0]
-    after = append(MODEL, generation, tokens[:, None])
+    after = with_candidates(MODEL, generation, tokens[:, None])
     rows = after.trajectories
     new = jnp.arange(2)[None, :] == generation.trajectories.lengths[:, None]
     log_p = jnp.where(new, log_p[:, None], rows.log_p)

@@ -46,7 +46,7 @@ from theory.smc.lookahead_law import (
     next_token_law,
 )
 from theory.smc.step import run_steps
-from theory.smc.zeta import append, log_terms, log_zeta_hat, roll_out, rollout_ess
+from theory.smc.zeta import log_terms, log_zeta_hat, roll_out, rollout_ess, with_candidates
 
 Estimate = Callable[[jax.Array, jax.Array], jax.Array]
 POWER_OF_FIRST = tree.FIRST**tree.ALPHA * tree.ZETA / np.exp(tree.LOG_Z)
@@ -145,7 +145,7 @@ def zeta_of_heads(
     generation = start(MODEL, jnp.zeros((3 * NUM, 0), jnp.int32), jnp.zeros(3 * NUM, jnp.int32))
     keys = row_keys(key, jnp.arange(3 * NUM))
     begun = roll_out(keys, MODEL, generation, 2, num_tokens) if how is roll_out else None
-    ahead = append(MODEL, generation, HEADS[:, None])
+    ahead = with_candidates(MODEL, generation, HEADS[:, None])
     log_p = how(keys, MODEL, ahead, 2, num_tokens).log_p  # pyright: ignore[reportAttributeAccessIssue]
     whole = log_zeta_hat(begun.log_p, alpha) if begun is not None else log_zeta_hat(log_p, alpha)
     return whole, log_zeta_hat(log_p, alpha)
