@@ -9,6 +9,7 @@ from tests.planted_bugs.defect import Defect
 from tests.planted_bugs.families import (
     coupled,
     decoding,
+    estimators,
     importance,
     lookahead,
     mcmc,
@@ -22,6 +23,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     "Populations": (*smc.DEFECTS, *lookahead.DEFECTS),
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
+    "Intervals over tasks": estimators.DEFECTS,
     "Token rules and distinct draws": decoding.DEFECTS,
 }
 """In the order in which they are shown."""

@@ -1,0 +1,43 @@
+"""Intervals over tasks: what the catalogue lists."""
+
+from tests.planted_bugs import estimators as planted
+from tests.planted_bugs.damage import estimators as exact
+from tests.planted_bugs.defect import SHARE, VARIANCE, Defect
+
+HOME = "tests/theory/estimators/test_intervals.py"
+LENGTHS = f"{HOME}::test_the_squared_length_is_unbiased_over_tasks_only"
+
+DEFECTS = (
+    Defect(
+        "rollouts resampled as tasks",
+        planted.bootstrap_over_pooled_rollouts,
+        exact.bootstrap_over_tasks,
+        exact.of_coverage,
+        0.597351,
+        SHARE,
+        "40 tasks, 16 equal rollouts each, coverage lost",
+        f"{HOME}::test_coverage_over_tasks_holds_and_over_pooled_rollouts_it_does_not",
+        ("inspect_ai#1251", "lmms-eval#989"),
+    ),
+    Defect(
+        "standard error of pooled rollouts",
+        planted.student_over_pooled_rollouts,
+        exact.student_over_tasks,
+        exact.of_length,
+        0.608243,
+        VARIANCE,
+        "4 tasks of three kinds",
+        LENGTHS,
+        ("inspect_ai#1251", "lmms-eval#989"),
+    ),
+    Defect(
+        "paired tasks taken for others",
+        planted.unpaired_difference,
+        exact.student_of_differences,
+        exact.of_paired_length,
+        4.375,
+        VARIANCE,
+        "4 tasks of three kinds, two methods",
+        LENGTHS,
+    ),
+)
