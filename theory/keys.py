@@ -26,6 +26,7 @@ class Role(enum.IntEnum):
     COUPLING = 8
     MUTATION = 9
     SWEEP = 10
+    DEMONSTRATION = 11
 
 
 def role_key(key: Key[Array, ""], role: Role) -> Key[Array, ""]:

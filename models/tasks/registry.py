@@ -1,0 +1,43 @@
+"""The tasks, by name."""
+
+import difflib
+from collections.abc import Callable
+from functools import cache, partial
+
+from models.tasks import noisy_chain
+from models.tasks.countdown import countdown
+from models.tasks.task import Task
+from theory.errors import InvalidInput
+
+_uniform = partial(noisy_chain.noisy_chain, noise=noisy_chain.UNIFORM_NOISE)
+_biased = partial(noisy_chain.noisy_chain, noise=noisy_chain.BIASED_NOISE)
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "countdown-3": partial(countdown, 3),
+    "countdown-4": partial(countdown, 4),
+    "noisy-chain": partial(_uniform, "noisy-chain"),
+    "noisy-chain-biased": partial(_biased, "noisy-chain-biased"),
+}
+
+
+def task(name: str) -> Task:
+    """Look a task up.
+
+    Args:
+        name: a key of TASKS.
+
+    Returns:
+        The task; always the same object, so that what was compiled for it stays compiled.
+
+    Raises:
+        InvalidInput: there is no such task; the message names those that are spelled alike.
+    """
+    if name not in TASKS:
+        close = difflib.get_close_matches(name, TASKS, n=3) or sorted(TASKS)
+        raise InvalidInput(f"no task {name!a}, there is {', '.join(close)}")
+    return _made(name)
+
+
+@cache
+def _made(name: str) -> Task:
+    return TASKS[name]()

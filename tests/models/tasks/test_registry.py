@@ -1,0 +1,164 @@
+"""Laws that every task obeys, and how tasks are named and shown."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from models.tasks.registry import TASKS, task
+from models.tasks.task import ABSTAIN, PAD, Sequences, Task
+from models.tasks.text import parse, parse_prompts, render
+from theory.errors import InvalidInput
+
+NUM = 64
+every_task = pytest.mark.parametrize("name", TASKS)
+
+
+def examples(name: str) -> tuple[Task, Sequences, Sequences]:
+    """Prompts of a task and completions to train on."""
+    made = task(name)
+    prompts = made.prompts("train", NUM, seed=1)
+    return made, prompts, made.targets(jax.random.split(jax.random.key(2), NUM), prompts)
+
+
+def take(sequences: Sequences, rows: slice) -> Sequences:
+    """Some of the rows."""
+    return Sequences(sequences.tokens[rows], sequences.lengths[rows])
+
+
+def assert_equal(actual: Sequences, expected: Sequences) -> None:
+    """Equal tokens and lengths."""
+    np.testing.assert_array_equal(actual.tokens, expected.tokens)
+    np.testing.assert_array_equal(actual.lengths, expected.lengths)
+
+
+@every_task
+def test_sequences_are_padded_and_within_bounds(name: str) -> None:
+    made, prompts, completions = examples(name)
+    assert made.name == name
+    assert made.labels[PAD] == "<pad>"
+    assert made.labels[made.eos] == "<eos>"
+    assert len(set(made.labels)) == len(made.labels)
+    assert prompts.tokens.shape == (NUM, made.max_prompt_length)
+    assert completions.tokens.shape[1] <= made.horizon
+    for sequences in (prompts, completions):
+        tokens, lengths = np.asarray(sequences.tokens), np.asarray(sequences.lengths)
+        inside = np.arange(tokens.shape[1]) < lengths[:, None]
+        np.testing.assert_array_equal(tokens != PAD, inside)
+        assert tokens.max() < len(made.labels)
+    ends = np.asarray(completions.tokens)[np.arange(NUM), np.asarray(completions.lengths) - 1]
+    np.testing.assert_array_equal(ends, made.eos)
+    assert (np.asarray(completions.tokens) == made.eos).sum() == NUM
+    assert not (np.asarray(prompts.tokens) == made.eos).any()
+    assert made.is_prompt(prompts).all()
+
+
+@every_task
+def test_no_prompt_is_on_both_sides_or_twice_in_a_pass(name: str) -> None:
+    made = task(name)
+    rows = [
+        {tuple(row) for row in np.asarray(made.prompts(split, 200, seed=4).tokens).tolist()}
+        for split in ("train", "test")
+    ]
+    assert len(rows[0]) == len(rows[1]) == 200
+    assert not rows[0] & rows[1]
+
+
+@every_task
+def test_streams_and_targets_do_not_depend_on_the_batch(name: str) -> None:
+    made, prompts, completions = examples(name)
+    assert_equal(made.prompts("train", 5, seed=1, first=40), take(prompts, slice(40, 45)))
+    keys = jax.random.split(jax.random.key(2), NUM)
+    alone = made.targets(keys[40:45], take(prompts, slice(40, 45)))
+    assert_equal(alone, take(completions, slice(40, 45)))
+
+
+@every_task
+def test_verdicts_agree_with_each_other(name: str) -> None:
+    made, prompts, completions = examples(name)
+    right = np.asarray(made.verify(prompts, completions))
+    before = np.ones(NUM, bool)
+    for length in range(made.horizon + 1):
+        prefixes = Sequences(completions.tokens, jnp.minimum(completions.lengths, length))
+        now = np.asarray(made.correct_so_far(prompts, prefixes))
+        # A wrong step is never mended, and nothing is wrong before the first token.
+        assert not (now & ~before).any()
+        assert length > 0 or now.all()
+        if length < int(completions.lengths.min()):
+            assert not made.verify(prompts, prefixes).any()
+            np.testing.assert_array_equal(made.answers(prompts, prefixes), ABSTAIN)
+        before = now
+    # Whole completions without a wrong step are right.
+    assert not (before & ~right).any()
+    assert before.any()
+    assert (np.asarray(made.answers(prompts, completions)) != ABSTAIN).all()
+
+
+@every_task
+def test_nothing_past_a_length_is_read(name: str) -> None:
+    made, prompts, completions = examples(name)
+    cut = Sequences(completions.tokens, jnp.maximum(completions.lengths - 1, 0))
+    for sequences in (completions, cut):
+        width = made.horizon + 3
+        noise = jax.random.randint(jax.random.key(5), (NUM, width), 0, len(made.labels), jnp.int32)
+        kept = jnp.arange(width)[None] < sequences.lengths[:, None]
+        wide = jnp.pad(sequences.tokens, ((0, 0), (0, width - sequences.tokens.shape[1])))
+        dirty = Sequences(jnp.where(kept, wide, noise), sequences.lengths)
+        narrow = Sequences(sequences.tokens[:, : int(sequences.lengths.max())], sequences.lengths)
+        padded = Sequences(
+            jnp.pad(prompts.tokens, ((0, 0), (0, 2)), constant_values=made.eos), prompts.lengths
+        )
+        for judge in (made.verify, made.correct_so_far, made.answers):
+            expected = judge(prompts, sequences)
+            np.testing.assert_array_equal(judge(prompts, dirty), expected)
+            np.testing.assert_array_equal(judge(prompts, narrow), expected)
+            np.testing.assert_array_equal(judge(padded, sequences), expected)
+
+
+@every_task
+def test_nonsense_is_wrong_and_has_no_answer(name: str) -> None:
+    made, prompts, completions = examples(name)
+    long = jnp.pad(completions.tokens, ((0, 0), (0, 9)), constant_values=made.eos)
+    width = long.shape[1]
+    with_pad = long.at[:, 0].set(PAD)
+    nonsense = [
+        Sequences(with_pad, completions.lengths),
+        Sequences(long, completions.lengths + 1),
+        Sequences(long, jnp.full(NUM, width, jnp.int32)),
+        Sequences(jnp.full_like(long, made.eos), jnp.ones(NUM, jnp.int32)),
+        Sequences(long, jnp.zeros(NUM, jnp.int32)),
+        Sequences(jnp.zeros((NUM, 0), jnp.int32), jnp.zeros(NUM, jnp.int32)),
+    ]
+    for sequences in nonsense:
+        assert not made.verify(prompts, sequences).any()
+        np.testing.assert_array_equal(made.answers(prompts, sequences), ABSTAIN)
+    for sequences in nonsense[:4]:
+        assert not made.correct_so_far(prompts, sequences).any()
+
+
+@every_task
+def test_text_and_tokens_are_the_same(name: str) -> None:
+    made, prompts, completions = examples(name)
+    assert_equal(parse_prompts(made, render(made, prompts)), prompts)
+    for row, text in enumerate(render(made, completions)):
+        length = int(completions.lengths[row])
+        assert parse(made, text) == completions.tokens[row, :length].tolist()
+
+
+@every_task
+def test_what_is_no_prompt_is_refused(name: str) -> None:
+    made, prompts, _ = examples(name)
+    text = render(made, prompts)[0]
+    for wrong in ("", text + " " + text.split()[-1], text.rsplit(" ", 1)[0], text + " <eos>"):
+        with pytest.raises(InvalidInput, match=f"{name}, prompt 1 .* give "):
+            parse_prompts(made, [text, wrong])
+    with pytest.raises(InvalidInput, match=f"{name}, token 1 .* there is no '<pad>'"):
+        parse(made, text.split()[0] + " <pad>")
+
+
+def test_tasks_are_found_by_name() -> None:
+    assert task("countdown-3") is task("countdown-3")
+    with pytest.raises(InvalidInput, match="no task 'countdwn-3', there is countdown-3"):
+        task("countdwn-3")
+    with pytest.raises(InvalidInput, match=r"there is .*noisy-chain, noisy-chain-biased"):
+        task("zzzzzz")
