@@ -18,6 +18,7 @@ from theory.decoding.sample import log_normaliser, sample_tokens
 from theory.keys import fold_each
 from theory.ledger import Ledger, charge, spent
 from theory.protocols import SequenceModel
+from theory.shared_prompts import prompt_tokens_read
 
 
 class Trajectories(NamedTuple):
@@ -96,7 +97,7 @@ def start(
         log_q=numbers,
         log_z=numbers,
     )
-    ledger = spent(prefill_tokens=prompt_lengths.sum(dtype=jnp.int32), model_calls=1)
+    ledger = spent(prefill_tokens=prompt_tokens_read(model, prompt_lengths), model_calls=1)
     return Generation(state, log_probs, empty, ledger)
 
 
