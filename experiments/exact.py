@@ -8,16 +8,25 @@ import numpy as np
 import tyro
 
 from experiments.command_line import Floats, default, program
+from experiments.exact_from_samples import from_samples
+from experiments.exact_from_samples import show as show_samples
 from experiments.json_output import write_json
 from experiments.model_argument import LoadedModel, load_model
 from experiments.output import check_keeps, check_writable
 from experiments.progress import track
 from experiments.terminal import make_table, print_table, report_console
+from models.tabular.context_model import ContextModel
 from theory.exact.divergences import Bounds
 from theory.exact.entropies import mode, renyi_entropy
 from theory.exact.enumeration import enumerate_prefixes, enumerate_sequences, total_variation
 from theory.exact.functionals import base_log_prob_moments
-from theory.exact.laws import base_law, power_law, temperature_law, token_log_normalisers
+from theory.exact.laws import (
+    base_law,
+    check_alpha,
+    power_law,
+    temperature_law,
+    token_log_normalisers,
+)
 from theory.exact.layers import Layers, num_sequences, unroll
 from theory.exact.small_alpha import small_alpha_law
 from theory.exact.summary import PowerSummary, summarise
@@ -39,6 +48,13 @@ class Arguments:
 
     alpha: Floats = (2.0,)
     """Power exponents, any real above 0; the temperature law is token temperature 1/alpha."""
+
+    from_samples: Annotated[int | None, default("exact laws, no samples")] = None
+    """Draw so many base samples and predict the divergences near alpha = 1 from them (second-order law, with intervals), as one
+    must for a model that can only be sampled."""
+
+    seed: int = 0
+    """Of the samples."""
 
     prompt: Annotated[str | None, default("the empty prompt")] = None
     """Tokens that stand before the first generated one, such as "0 2"."""
@@ -63,6 +79,33 @@ def exact_result(model: LoadedModel, alphas: tuple[float, ...]) -> dict[str, Any
     layers = unroll(model.table)
     blocks = [power_block(model, layers, alpha) for alpha in track(alphas, "exact laws")]
     return {"model": _describe(model, layers), "results": blocks}
+
+
+def sampled_result(model: LoadedModel, arguments: Arguments) -> dict[str, Any]:
+    """The small-alpha law of a model from base samples as one JSON document.
+
+    Args:
+        model: what MODEL named.
+        arguments: with `from_samples`.
+
+    Returns:
+        {"model": ..., "from_samples": ..., "results": [one block per alpha]}.
+    """
+    assert arguments.from_samples is not None
+    for alpha in arguments.alpha:
+        check_alpha(alpha)
+    prompts, lengths = np.zeros((1, 0), np.int32), np.zeros(1, np.int32)
+    sequences = ContextModel.from_table(model.table)
+    about = {
+        "name": model.name,
+        "vocab_size": sequences.vocab_size,
+        "horizon": sequences.horizon,
+        "eos": list(sequences.eos),
+    }
+    found = from_samples(
+        sequences, prompts, lengths, arguments.alpha, arguments.from_samples, arguments.seed
+    )
+    return {"model": about} | found
 
 
 def power_block(model: LoadedModel, layers: Layers, alpha: float) -> dict[str, Any]:
@@ -194,9 +237,12 @@ def run(arguments: Arguments) -> int:
     if arguments.json is not None:
         check_writable(arguments.json)
         check_keeps(arguments.json, arguments.model)
-    result = exact_result(model, arguments.alpha)
+    if arguments.from_samples is None:
+        result, show_result = exact_result(model, arguments.alpha), _show
+    else:
+        result, show_result = sampled_result(model, arguments), show_samples
     if arguments.json is None:
-        _show(result)
+        show_result(result)
     else:
         write_json(result, arguments.json)
     return 0

@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     "Populations": (*smc.DEFECTS, *lookahead.DEFECTS),
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
-    "Intervals over tasks": estimators.DEFECTS,
+    "Intervals and moments": estimators.DEFECTS,
     "Token rules and distinct draws": decoding.DEFECTS,
 }
 """In the order in which they are shown."""

@@ -1,14 +1,17 @@
-"""Wrong twins of intervals over tasks. The numbers are [n, G]: one of each rollout of each task."""
+"""Wrong twins of intervals over tasks, where the numbers are [n, G], one of each rollout of each task, and of moments from draws."""
+
+from functools import cache
 
 import numpy as np
 
 from theory.estimators import Interval, mean_interval, resample_counts, t_interval
+from theory.estimators.small_alpha import StepMoments, law_from_draws
+from theory.exact.small_alpha import SmallAlphaLaw
 
 
 def bootstrap_over_pooled_rollouts(values: np.ndarray, level: float) -> Interval:
     """Rollouts are resampled as if each were a task of its own."""
-    counts = resample_counts(np.random.default_rng(0), values.size, 2000)
-    return mean_interval(counts, values.ravel(), level)
+    return mean_interval(_counts(values.size), values.ravel(), level)
 
 
 def student_over_pooled_rollouts(values: np.ndarray, level: float) -> Interval:
@@ -22,3 +25,13 @@ def unpaired_difference(first: np.ndarray, second: np.ndarray, level: float) -> 
     half = float(np.hypot(a.high - a.low, b.high - b.low)) / 2
     centre = float(first.mean() - second.mean())
     return Interval(centre - half, centre + half, level, a.method, a.tasks)
+
+
+@cache
+def _counts(num_units: int) -> np.ndarray:
+    return resample_counts(np.random.default_rng(0), num_units, 1000)
+
+
+def surprisal_for_entropy(sums: StepMoments) -> SmallAlphaLaw:
+    """Minus log p of the drawn tokens in the place of the entropies of the laws they were drawn from: the gap to the base for that to temperature."""
+    return law_from_draws(sums._replace(entropy=-sums.log_prob))

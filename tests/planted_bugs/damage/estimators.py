@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,13 @@ def student_of_differences(first: np.ndarray, second: np.ndarray, level: float) 
 
 def bootstrap_over_tasks(values: np.ndarray, level: float) -> Interval:
     """The right bootstrap."""
-    counts = resample_counts(np.random.default_rng(0), len(values), 2000)
-    return mean_interval(counts, values.mean(axis=1), level)
+    return mean_interval(counts_of_tasks(len(values)), values.mean(axis=1), level)
+
+
+@cache
+def counts_of_tasks(num_tasks: int) -> np.ndarray:
+    """Resamples, the same for all data sets."""
+    return resample_counts(np.random.default_rng(0), num_tasks, 4000)
 
 
 def of_length(make: Any) -> float:
@@ -62,7 +68,7 @@ def _of_length(make: Callable[[np.ndarray], Interval], of_kinds: np.ndarray) -> 
     return relative_error(expected / float(quantile) ** 2, variance / NUM_TASKS)
 
 
-def coverage(make: Any, num_tasks: int, success: float, num_rollouts: int = 16) -> float:
+def coverage(make: Any, num_tasks: int, success: float, num_rollouts: int = 8) -> float:
     """Of the success rate, where all rollouts of a task fare alike: a binomial sum."""
     covered = 0.0
     for num_solved in range(num_tasks + 1):

@@ -1,8 +1,10 @@
-"""Intervals over tasks: what the catalogue lists."""
+"""Intervals and moments: what the catalogue lists."""
 
 from tests.planted_bugs import estimators as planted
 from tests.planted_bugs.damage import estimators as exact
-from tests.planted_bugs.defect import SHARE, VARIANCE, Defect
+from tests.planted_bugs.damage.small_alpha import of_variance
+from tests.planted_bugs.defect import RELATIVE_BIAS, SHARE, VARIANCE, Defect
+from theory.estimators.small_alpha import law_from_draws
 
 HOME = "tests/theory/estimators/test_intervals.py"
 LENGTHS = f"{HOME}::test_the_squared_length_is_unbiased_over_tasks_only"
@@ -13,9 +15,9 @@ DEFECTS = (
         planted.bootstrap_over_pooled_rollouts,
         exact.bootstrap_over_tasks,
         exact.of_coverage,
-        0.597351,
+        0.391113,
         SHARE,
-        "40 tasks, 16 equal rollouts each, coverage lost",
+        "40 tasks, 8 equal rollouts each, coverage lost",
         f"{HOME}::test_coverage_over_tasks_holds_and_over_pooled_rollouts_it_does_not",
         ("inspect_ai#1251", "lmms-eval#989"),
     ),
@@ -39,5 +41,15 @@ DEFECTS = (
         VARIANCE,
         "4 tasks of three kinds, two methods",
         LENGTHS,
+    ),
+    Defect(
+        "surprisal for entropy",
+        planted.surprisal_for_entropy,
+        law_from_draws,
+        of_variance,
+        1.99649,
+        RELATIVE_BIAS,
+        "B, three base draws",
+        "tests/theory/estimators/test_small_alpha.py::test_surprisal_is_not_entropy",
     ),
 )

@@ -127,14 +127,12 @@ def test_intervals_move_with_the_values(shift: float, scale: float, seed: int) -
 
 @pytest.mark.parametrize("success", [0.3, 0.5])
 def test_coverage_over_tasks_holds_and_over_pooled_rollouts_it_does_not(success: float) -> None:
-    """All sixteen rollouts of a task fare alike. Exact: the number of solved tasks is binomial."""
+    """All eight rollouts of a task fare alike. Exact: the number of solved tasks is binomial."""
     over_tasks = exact.coverage(exact.bootstrap_over_tasks, 40, success)
     pooled = exact.coverage(planted.bootstrap_over_pooled_rollouts, 40, success)
     assert 0.9 < over_tasks < 0.97
-    assert exact.of_coverage(exact.bootstrap_over_tasks) == 0
-    assert exact.of_coverage(planted.bootstrap_over_pooled_rollouts) > 0.5
-    # Ends at +- 1.96 s / 4: P(|normal| < .49) = .376, in steps of a binomial.
-    assert 0.25 < pooled < 0.45
+    # Ends at +- 1.96 s / sqrt(8): P(|normal| < .69) = .51, in steps of a binomial.
+    assert 0.4 < pooled < 0.6
 
 
 def test_few_tasks_cover_too_little() -> None:
