@@ -87,7 +87,7 @@ def problem_rows(
             offset = 0 if split == "test" else size - size_of_side
             place = permute(position, size_of_side, keys[1:]) + np.uint64(offset)
             indices[here] = permute(place, size, _round_keys(_SPLIT_SEED, "split", kind, 0)[1:])
-            variants[here] = _mix(position + keys[0])
+            variants[here] = mix(position + keys[0])
     return kinds, indices, variants
 
 
@@ -111,7 +111,7 @@ def permute(
     while outside.any():
         left, right = result[outside] >> half, result[outside] & mask
         for round_key in round_keys:
-            left, right = right, left ^ (_mix(right ^ round_key) & mask)
+            left, right = right, left ^ (mix(right ^ round_key) & mask)
         result = result.copy()
         result[outside] = (left << half) | right
         outside = result >= np.uint64(size)
@@ -133,8 +133,15 @@ def _round_keys(seed: int, use: str, kind: int, epoch: int) -> UInt64[np.ndarray
     return (halves[0] << np.uint64(32)) | halves[1]
 
 
-def _mix(values: UInt64[np.ndarray, " B"]) -> UInt64[np.ndarray, " B"]:
-    """Every bit of the result depends on every bit of the argument: the finaliser of splitmix64 (Steele, Lea and Flood 2014)."""
+def mix(values: UInt64[np.ndarray, "*batch"]) -> UInt64[np.ndarray, "*batch"]:
+    """Every bit of the result depends on every bit of the argument: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
+
+    Args:
+        values: [...] 64 bits each.
+
+    Returns:
+        [...] different for different arguments.
+    """
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -5,7 +5,12 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from models.tasks import noisy_chain
+from models.tasks.addition import addition
 from models.tasks.countdown import countdown
+from models.tasks.graph_path import graph_path
+from models.tasks.skill_chain import skill_chain
+from models.tasks.skill_facts import SkillChainDesign
+from models.tasks.sudoku import sudoku
 from models.tasks.task import Task
 from theory.errors import InvalidInput
 
@@ -17,6 +22,10 @@ TASKS: dict[str, Callable[[], Task]] = {
     "countdown-4": partial(countdown, 4),
     "noisy-chain": partial(_uniform, "noisy-chain"),
     "noisy-chain-biased": partial(_biased, "noisy-chain-biased"),
+    "skill-chain": partial(skill_chain, SkillChainDesign()),
+    "addition": addition,
+    "graph-path": graph_path,
+    "sudoku-4": sudoku,
 }
 
 

@@ -44,7 +44,7 @@ class Task(NamedTuple):
         prompt_form: what a prompt is, in words.
         problems: all there are, and how they are written as prompts.
         is_prompt: prompts -> [B] whether each is of the form.
-        targets: (keys [B], prompts) -> completions drawn from the law that models are trained on. The keys, of
+        targets: (keys [B], prompts that have a right completion) -> completions drawn from the law that models are trained on. The keys, of
             `Role.DEMONSTRATION`, are consumed.
         verify: (prompts, completions) -> [B] whether each ends with eos and is right.
         correct_so_far: (prompts, prefixes) -> [B] whether some right completion without a wrong step begins with it: false

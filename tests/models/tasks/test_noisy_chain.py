@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from models.tasks.noisy_chain import (
-    BIASED_NOISE,
-    UNIFORM_NOISE,
+from models.tasks.noisy_chain import BIASED_NOISE, UNIFORM_NOISE, right_completions
+from models.tasks.noisy_chain_laws import (
     answer_law,
     error_laws,
     majority_at_infinity,
     pass_at_k,
-    right_completions,
 )
 from models.tasks.registry import task
 from models.tasks.task import ABSTAIN, Sequences

@@ -1,9 +1,14 @@
 """Laws that every task obeys, and how tasks are named and shown."""
 
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array
 
 from models.tasks.registry import TASKS, task
 from models.tasks.task import ABSTAIN, PAD, Sequences, Task
@@ -19,6 +24,29 @@ def examples(name: str) -> tuple[Task, Sequences, Sequences]:
     made = task(name)
     prompts = made.prompts("train", NUM, seed=1)
     return made, prompts, made.targets(jax.random.split(jax.random.key(2), NUM), prompts)
+
+
+class Verdicts(NamedTuple):
+    """What a task says of completions."""
+
+    right: Array
+    correct_so_far: Array
+    answers: Array
+
+
+@cache
+def judge_of(name: str) -> Callable[[Sequences, Sequences], Verdicts]:
+    """All verdicts at once, compiled together."""
+    made = task(name)
+
+    def judge(prompts: Sequences, completions: Sequences) -> Verdicts:
+        return Verdicts(
+            made.verify(prompts, completions),
+            made.correct_so_far(prompts, completions),
+            made.answers(prompts, completions),
+        )
+
+    return jax.jit(judge)
 
 
 def take(sequences: Sequences, rows: slice) -> Sequences:
@@ -76,64 +104,66 @@ def test_streams_and_targets_do_not_depend_on_the_batch(name: str) -> None:
 @every_task
 def test_verdicts_agree_with_each_other(name: str) -> None:
     made, prompts, completions = examples(name)
-    right = np.asarray(made.verify(prompts, completions))
+    judge = judge_of(name)
+    right = np.asarray(judge(prompts, completions).right)
     before = np.ones(NUM, bool)
     for length in range(made.horizon + 1):
         prefixes = Sequences(completions.tokens, jnp.minimum(completions.lengths, length))
-        now = np.asarray(made.correct_so_far(prompts, prefixes))
+        verdicts = judge(prompts, prefixes)
+        now = np.asarray(verdicts.correct_so_far)
         # A wrong step is never mended, and nothing is wrong before the first token.
         assert not (now & ~before).any()
         assert length > 0 or now.all()
         if length < int(completions.lengths.min()):
-            assert not made.verify(prompts, prefixes).any()
-            np.testing.assert_array_equal(made.answers(prompts, prefixes), ABSTAIN)
+            assert not verdicts.right.any()
+            np.testing.assert_array_equal(verdicts.answers, ABSTAIN)
         before = now
     # Whole completions without a wrong step are right.
     assert not (before & ~right).any()
     assert before.any()
-    assert (np.asarray(made.answers(prompts, completions)) != ABSTAIN).all()
+    assert (np.asarray(judge(prompts, completions).answers) != ABSTAIN).all()
 
 
 @every_task
 def test_nothing_past_a_length_is_read(name: str) -> None:
     made, prompts, completions = examples(name)
-    cut = Sequences(completions.tokens, jnp.maximum(completions.lengths - 1, 0))
-    for sequences in (completions, cut):
-        width = made.horizon + 3
-        noise = jax.random.randint(jax.random.key(5), (NUM, width), 0, len(made.labels), jnp.int32)
-        kept = jnp.arange(width)[None] < sequences.lengths[:, None]
-        wide = jnp.pad(sequences.tokens, ((0, 0), (0, width - sequences.tokens.shape[1])))
-        dirty = Sequences(jnp.where(kept, wide, noise), sequences.lengths)
-        narrow = Sequences(sequences.tokens[:, : int(sequences.lengths.max())], sequences.lengths)
-        padded = Sequences(
-            jnp.pad(prompts.tokens, ((0, 0), (0, 2)), constant_values=made.eos), prompts.lengths
-        )
-        for judge in (made.verify, made.correct_so_far, made.answers):
-            expected = judge(prompts, sequences)
-            np.testing.assert_array_equal(judge(prompts, dirty), expected)
-            np.testing.assert_array_equal(judge(prompts, narrow), expected)
-            np.testing.assert_array_equal(judge(padded, sequences), expected)
+    judge = judge_of(name)
+    padded_prompts = Sequences(
+        jnp.pad(prompts.tokens, ((0, 0), (0, 2)), constant_values=made.eos), prompts.lengths
+    )
+    width = made.horizon + 3
+    noise = jax.random.randint(jax.random.key(5), (NUM, width), 0, len(made.labels), jnp.int32)
+    wide = jnp.pad(completions.tokens, ((0, 0), (0, width - completions.tokens.shape[1])))
+    for lengths in (completions.lengths, completions.lengths - 1):
+        sequences = Sequences(completions.tokens, lengths)
+        kept = jnp.arange(width)[None] < lengths[:, None]
+        dirty = Sequences(jnp.where(kept, wide, noise), lengths)
+        expected = judge(prompts, sequences)
+        jax.tree.map(np.testing.assert_array_equal, judge(padded_prompts, dirty), expected)
+    cut = Sequences(completions.tokens[:, : int(lengths.max())], lengths)
+    jax.tree.map(np.testing.assert_array_equal, judge(prompts, cut), expected)
 
 
 @every_task
 def test_nonsense_is_wrong_and_has_no_answer(name: str) -> None:
     made, prompts, completions = examples(name)
     long = jnp.pad(completions.tokens, ((0, 0), (0, 9)), constant_values=made.eos)
-    width = long.shape[1]
+    judge = judge_of(name)
     with_pad = long.at[:, 0].set(PAD)
     nonsense = [
         Sequences(with_pad, completions.lengths),
         Sequences(long, completions.lengths + 1),
-        Sequences(long, jnp.full(NUM, width, jnp.int32)),
+        Sequences(long, jnp.full(NUM, long.shape[1], jnp.int32)),
         Sequences(jnp.full_like(long, made.eos), jnp.ones(NUM, jnp.int32)),
         Sequences(long, jnp.zeros(NUM, jnp.int32)),
         Sequences(jnp.zeros((NUM, 0), jnp.int32), jnp.zeros(NUM, jnp.int32)),
     ]
     for sequences in nonsense:
-        assert not made.verify(prompts, sequences).any()
-        np.testing.assert_array_equal(made.answers(prompts, sequences), ABSTAIN)
-    for sequences in nonsense[:4]:
-        assert not made.correct_so_far(prompts, sequences).any()
+        verdicts = judge(prompts, sequences)
+        assert not verdicts.right.any()
+        np.testing.assert_array_equal(verdicts.answers, ABSTAIN)
+        # Only nothing at all is without a wrong step.
+        np.testing.assert_array_equal(verdicts.correct_so_far, sequences.lengths == 0)
 
 
 @every_task
