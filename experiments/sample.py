@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jaxtyping import Array, Key
 
 from experiments.command_line import Floats, default, program
-from experiments.model_argument import LoadedModel, load_model
+from experiments.language_model import LanguageModel, load_language_model
+from experiments.model_argument import LoadedModel
 from experiments.output import STDOUT, check_keeps, check_writable
 from experiments.progress import track
+from experiments.prompts import PromptSource
 from experiments.rollout_logs.writer import write_rows
+from experiments.samplers.batches import draw_batches
 from experiments.samplers.catalogue import (
     METHODS,
     Method,
@@ -24,13 +25,12 @@ from experiments.samplers.catalogue import (
     make_settings,
     rows_side_by_side,
 )
-from experiments.samplers.rows import PromptBatch, Rows, Sampler, first_rows
+from experiments.samplers.rows import Rows
 from experiments.samplers.sequence_tables import read_reward, read_twist
 from experiments.samplers.settings import Settings
-from models.tabular.context_model import ContextModel
+from experiments.samplers.verdicts import verdicts_of
 from theory.errors import InvalidInput
 from theory.exact import power_law, unroll
-from theory.protocols import SequenceModel
 from theory.smc import LogTwist, exact_twist
 
 MAX_IDS = 2**30  # row ids are 32-bit
@@ -51,7 +51,7 @@ class Arguments:
     """
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
-    """A JSON model file or builtin:NAME (`rolloutlab models` lists them)."""
+    """A JSON model file, builtin:NAME (`rolloutlab models` lists them), or the folder of a transformer: a checkpoint, or a Hugging Face one."""
 
     method: str
     """One of the methods above."""
@@ -62,11 +62,17 @@ class Arguments:
     seed: int = 0
     """Of the random numbers; the same arguments and seed give the same bytes."""
 
-    num_prompts: int = 1
+    num_prompts: Annotated[int | None, default("1; all of --prompts")] = None
     """Prompts; a toy model has one, which stands under several prompt ids then."""
 
-    prompt: Annotated[str | None, default("the empty prompt")] = None
-    """Tokens that stand before the first generated one, such as "0 2"."""
+    prompt: Annotated[str | None, default("the empty prompt; for transformers see --task")] = None
+    """Token ids that stand before the first generated one, such as "0 2"."""
+
+    task: Annotated[str | None, default("what the model was trained on")] = None
+    """Transformers: the task whose test prompts are continued and whose verifier judges the rows."""
+
+    prompts: Annotated[str | None, default("those of --task")] = None
+    """Transformers: JSON lines with a field prompt (token ids, or text where there is a tokenizer), and perhaps prompt_id."""
 
     max_new_tokens: Annotated[int | None, default("that of the model")] = None
     """Horizon in tokens, eos included."""
@@ -178,9 +184,13 @@ def run(arguments: Arguments) -> int:
     method, given = find_method(arguments.method), _given(arguments)
     settings = make_settings(arguments.method, given)
     _check_counts(arguments, settings)
-    loaded = load_model(arguments.model, arguments.prompt, arguments.max_new_tokens)
+    source = PromptSource(
+        arguments.prompt, arguments.task, arguments.prompts, arguments.num_prompts
+    )
+    loaded = load_language_model(arguments.model, source, arguments.max_new_tokens)
+    _check_ids(arguments, settings, len(loaded.prompts))
     check_writable(arguments.out)
-    for source in (arguments.model, arguments.reward, arguments.twist):
+    for source in (arguments.model, arguments.prompts, arguments.reward, arguments.twist):
         check_keeps(arguments.out, source or "")
     settings = with_tables(arguments.method, settings, loaded, given)
     write_rows(_records(arguments, method, settings, loaded), arguments.out)
@@ -188,7 +198,7 @@ def run(arguments: Arguments) -> int:
 
 
 def with_tables(
-    name: str, settings: Settings, loaded: LoadedModel, given: dict[str, Any]
+    name: str, settings: Settings, loaded: LanguageModel, given: dict[str, Any]
 ) -> Settings:
     """Put in what depends on the model: the exact law, a twist, a reward, a proven bound.
 
@@ -202,53 +212,33 @@ def with_tables(
         The settings, complete.
 
     Raises:
-        InvalidInput: a file cannot be read or lacks a prefix or a sequence, or no bound is known.
+        InvalidInput: a file cannot be read or lacks a prefix or a sequence, no bound is known, or the method needs a table and
+            the model is none.
     """
-    table = loaded.table
-    if name == "power-exact":
-        return dataclasses.replace(settings, power=power_law(unroll(table), settings.alpha))
     if name == "rejection":
-        bound = bounded(settings, table.vocab_size, table.horizon)
+        bound = bounded(settings, loaded.model.vocab_size, loaded.model.horizon)
         return dataclasses.replace(settings, log_bound=bound)
+    if name == "power-exact":
+        table = _toy(loaded, "--method power-exact", "another --method").table
+        return dataclasses.replace(settings, power=power_law(unroll(table), settings.alpha))
     if name == "twisted-smc" and given.get("twist") != "lookahead":
-        return dataclasses.replace(settings, twist=_twist(settings, loaded, given.get("twist")))
+        word = given.get("twist")
+        toy = _toy(loaded, f"--twist {word or 'exact'}", "--twist lookahead")
+        return dataclasses.replace(settings, twist=_twist(settings, toy, word))
     if name == "tilted-mh":
+        table = _toy(loaded, "--method tilted-mh", "a toy model").table
         reward = read_reward(given["reward"], unroll(table), table.vocab_size)
         return dataclasses.replace(settings, reward=reward)
     return settings
 
 
-def draw_batches(
-    key: Key[Array, ""],
-    model: SequenceModel,
-    prompt: tuple[int, ...],
-    num_ids: int,
-    batch_size: int,
-    sampler: Sampler,
-    settings: Settings,
-) -> Iterator[Rows]:
-    """Draw ids 0, 1, ... in batches of one shape; each id draws what it would draw alone.
-
-    Args:
-        key: of the run.
-        model: of the tokens.
-        prompt: that all rows continue.
-        num_ids: draws, chains or populations.
-        batch_size: of them side by side.
-        sampler: of the method.
-        settings: of the method, complete.
-
-    Yields:
-        The rows of one batch after the other.
-    """
-    tokens = jnp.broadcast_to(jnp.asarray(prompt, jnp.int32), (batch_size, len(prompt)))
-    prompts = PromptBatch(tokens, jnp.full(batch_size, len(prompt), jnp.int32))
-    for start in range(0, num_ids, batch_size):
-        # The last batch is filled up with copies of its last id, so that nothing is compiled twice.
-        ids = np.minimum(np.arange(start, start + batch_size), num_ids - 1)
-        rows = sampler(key, model, prompts, jnp.asarray(ids, jnp.int32), settings)
-        num_kept = min(batch_size, num_ids - start) * (len(rows.lengths) // batch_size)
-        yield first_rows(rows, num_kept)
+def _toy(loaded: LanguageModel, option: str, mend: str) -> LoadedModel:
+    """The table of a toy model, which a transformer does not have."""
+    if loaded.toy is None:
+        raise InvalidInput(
+            f"{option}: needs all sequences of the model in a table, '{loaded.name}' is a transformer; give {mend}"
+        )
+    return loaded.toy
 
 
 def _given(arguments: Arguments) -> dict[str, Any]:
@@ -269,13 +259,17 @@ def _check_counts(arguments: Arguments, settings: Settings) -> None:
     ):
         if count is not None and count < 1:
             raise InvalidInput(f"{option} {count}: must be at least 1")
-    num_ids = arguments.num * arguments.num_prompts * max(1, len(settings.ladder))
+    _check_ids(arguments, settings, arguments.num_prompts or 1)
+    if not 0 <= arguments.seed < 2**32:
+        raise InvalidInput(f"--seed {arguments.seed}: must be in 0..{2**32 - 1}")
+
+
+def _check_ids(arguments: Arguments, settings: Settings, num_prompts: int) -> None:
+    num_ids = arguments.num * num_prompts * max(1, len(settings.ladder))
     if num_ids > MAX_IDS:
         raise InvalidInput(
             f"--num {arguments.num}: {num_ids} chains or draws in all, at most {MAX_IDS}, give fewer"
         )
-    if not 0 <= arguments.seed < 2**32:
-        raise InvalidInput(f"--seed {arguments.seed}: must be in 0..{2**32 - 1}")
 
 
 def _twist(settings: Settings, loaded: LoadedModel, word: str | None) -> LogTwist:
@@ -291,29 +285,39 @@ def _twist(settings: Settings, loaded: LoadedModel, word: str | None) -> LogTwis
 
 
 def _records(
-    arguments: Arguments, method: Method, settings: Settings, loaded: LoadedModel
+    arguments: Arguments, method: Method, settings: Settings, loaded: LanguageModel
 ) -> Iterator[dict[str, Any]]:
     """The rows of the log, by prompt and then by sample."""
-    model = ContextModel.from_table(loaded.table)  # starts after the prompt
-    num_ids = arguments.num * arguments.num_prompts
+    model, prompts = loaded.model, loaded.prompts
+    num_ids = arguments.num * len(prompts)
     width = rows_side_by_side(settings, method, model.vocab_size)
-    fits = _BATCH_NUMBERS // (width * (model.horizon + model.vocab_size))
+    fits = _BATCH_NUMBERS // (width * loaded.row_numbers)
     batch_size = min(num_ids, arguments.batch_size or max(1, min(_MAX_BATCH, fits)))
     key = jax.random.key(arguments.seed)
-    batches = draw_batches(key, model, (), num_ids, batch_size, method.sampler, settings)
+    read = [prompt.read for prompt in prompts]
+    batches = draw_batches(key, model, read, arguments.num, batch_size, method.sampler, settings)
     common = _common(arguments, method, settings)
     first = 0
     for rows in track(batches, "sampling", total=-(-num_ids // batch_size)):
         per_id = (
             settings.particles if rows.log_weight is not None and rows.log_Z_hat is not None else 1
         )
+        here = [
+            prompts[(first + place // per_id) // arguments.num]
+            for place in range(len(rows.lengths))
+        ]
+        verdicts = verdicts_of(loaded.task, here, rows)
         for place, values in enumerate(_plain(rows, method)):
-            here, slot = divmod(place, per_id)
-            prompt_id, sample = divmod(first + here, arguments.num)
-            record = {"prompt_id": prompt_id, "sample_id": sample * per_id + slot}
+            id_here, slot = first + place // per_id, place % per_id
+            prompt, sample = here[place], id_here % arguments.num
+            record: dict[str, Any] = {
+                "prompt_id": prompt.prompt_id,
+                "prompt": list(prompt.tokens),
+                "sample_id": sample * per_id + slot,
+            }
             if method.unit != "draw":
-                record[f"{method.unit}_id"] = first + here
-            yield {**common, **record, **values}
+                record[f"{method.unit}_id"] = id_here
+            yield {**common, **record, **values, **verdicts[place]}
         first += len(rows.lengths) // per_id
 
 
@@ -325,7 +329,6 @@ def _common(arguments: Arguments, method: Method, settings: Settings) -> dict[st
         values["twist"] = "exact"
     options = {name: value for name, value in values.items() if value is not None}
     return {
-        "prompt": [int(word) for word in (arguments.prompt or "").split()],
         "policy_id": arguments.model,
         "sampler": {"method": arguments.method, **options},
         "seed": arguments.seed,

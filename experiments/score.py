@@ -7,25 +7,19 @@ import math
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import tyro
-from jaxtyping import Array, Float, Float32, Int
 
 from experiments.command_line import default, program
 from experiments.json_output import restore, to_line
-from experiments.model_argument import load_model
+from experiments.language_model import is_transformer
 from experiments.output import STDOUT, check_keeps, check_writable, open_output
 from experiments.progress import track
-from models.tabular.context_model import ContextModel
+from experiments.scorers import Entry, Scorer, TableScorer, TransformerScorer
 from theory.errors import InvalidInput
-from theory.protocols import SequenceModel
 
 # By this share of |log p| + 1, or less, two float32 evaluations of one number may part.
 TOLERANCE = 1e-5
@@ -43,7 +37,7 @@ class Arguments:
     """
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
-    """A JSON model file or builtin:NAME (`rolloutlab models` lists them)."""
+    """A JSON model file, builtin:NAME (`rolloutlab models` lists them), or the folder of a transformer."""
 
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
     """A rollout log in JSON lines."""
@@ -53,22 +47,6 @@ class Arguments:
 
     out: str = STDOUT
     """File for the rows, - for stdout."""
-
-
-class Entry(NamedTuple):
-    """A row of the log.
-
-    Attributes:
-        where: file and line, for messages.
-        record: as it was read.
-        prompt: its prompt.
-        tokens: its generated tokens.
-    """
-
-    where: str
-    record: dict[str, Any]
-    prompt: tuple[int, ...]
-    tokens: tuple[int, ...]
 
 
 def run(arguments: Arguments) -> int:
@@ -81,12 +59,16 @@ def run(arguments: Arguments) -> int:
         Exit status 0.
     """
     path = Path(arguments.file)
-    scorer = Scorer(arguments.model, arguments.max_new_tokens)
+    scorer: Scorer = (
+        TransformerScorer(arguments.model, arguments.max_new_tokens)
+        if is_transformer(arguments.model)
+        else TableScorer(arguments.model, arguments.max_new_tokens)
+    )
     check_writable(arguments.out)
     check_keeps(arguments.out, arguments.model)
     with _open(path) as source, open_output(arguments.out) as stream:
         entries = _entries(path, source)
-        size = max(1, min(_BATCH, _BATCH_TOKENS // scorer.horizon))
+        size = max(1, min(_BATCH, _BATCH_TOKENS // scorer.horizon, scorer.most_rows))
         batches = iter(lambda: list(islice(entries, size)), [])
         for batch in track(batches, "scoring"):
             scores = scorer.score(batch)
@@ -100,90 +82,6 @@ def _line(entry: Entry, log_p: Sequence[float]) -> bytes:
         return to_line(rescored(entry.record, log_p)).encode("ascii") + b"\n"
     except RecursionError as error:
         raise InvalidInput(f"{entry.where}: nested too deeply, drop the field that is") from error
-
-
-class Scorer:
-    """A model after any prompt: one compiled forward pass for each horizon."""
-
-    def __init__(self, argument: str, max_new_tokens: int | None) -> None:
-        """Load what MODEL names.
-
-        Args:
-            argument: MODEL of the command line.
-            max_new_tokens: horizon, or None for the model's own.
-        """
-
-        @lru_cache(maxsize=256)
-        def after(prompt: tuple[int, ...]) -> ContextModel:
-            words = " ".join(map(str, prompt)) if prompt else None
-            return ContextModel.from_table(load_model(argument, words, max_new_tokens).table)
-
-        self._after = after
-        self.horizon = after(()).horizon
-
-    def score(self, entries: Sequence[Entry]) -> list[list[float]]:
-        """Log p of every token.
-
-        Args:
-            entries: rows with any prompts.
-
-        Returns:
-            One list a row; -inf for an impossible token, NaN after one, where there is no law.
-
-        Raises:
-            InvalidInput: a prompt or tokens that the model cannot have; names the row.
-        """
-        by_prompt: dict[tuple[int, ...], list[int]] = {}
-        for place, entry in enumerate(entries):
-            by_prompt.setdefault(entry.prompt, []).append(place)
-        scores: list[list[float]] = [[] for _ in entries]
-        for prompt, places in by_prompt.items():
-            try:
-                model = self._after(prompt)
-            except InvalidInput as error:
-                text = str(error).removeprefix("--prompt ")
-                raise InvalidInput(f"{entries[places[0]].where}, field 'prompt' {text}") from error
-            for place in places:
-                _check_tokens(entries[place], model)
-            numbers = score_tokens(model, [entries[place].tokens for place in places])
-            for place, log_p in zip(places, numbers, strict=True):
-                scores[place] = log_p
-        return scores
-
-
-def score_tokens(model: ContextModel, rows: Sequence[tuple[int, ...]]) -> list[list[float]]:
-    """Log p of every token of some rows, by one teacher-forced pass from the start.
-
-    Args:
-        model: that starts after the prompt.
-        rows: generated tokens of each row.
-
-    Returns:
-        One list a row; -inf for an impossible token, NaN after one.
-    """
-    # Few shapes, few compilations.
-    size, longest = (1 << max(3, (n - 1).bit_length()) for n in (len(rows), max(map(len, rows))))
-    tokens = np.zeros((size, longest), np.int32)
-    lengths = np.zeros(size, np.int32)
-    for place, row in enumerate(rows):
-        tokens[place, : len(row)], lengths[place] = row, len(row)
-    log_p = np.array(_forward(model, jnp.asarray(tokens), jnp.asarray(lengths)), np.float64)
-    impossible = np.isneginf(log_p)
-    log_p[np.cumsum(impossible, axis=1) - impossible > 0] = np.nan
-    return [log_p[place, : len(row)].tolist() for place, row in enumerate(rows)]
-
-
-@jax.jit
-def _forward(
-    model: SequenceModel, tokens: Int[Array, "B T"], lengths: Int[Array, " B"]
-) -> Float32[Array, "B T"]:
-    def at_token(
-        log_probs: Float[Array, "*batch V"], token: Int[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
-        return jnp.take_along_axis(log_probs, token[..., None], axis=-1)[..., 0]
-
-    state, _ = model.init(jnp.zeros((lengths.shape[0], 0), jnp.int32), jnp.zeros_like(lengths))
-    return model.extend(state, tokens, lengths, at_token)[1]
 
 
 def rescored(record: Mapping[str, Any], log_p: Sequence[float]) -> dict[str, Any]:
@@ -236,25 +134,6 @@ def _differs(recorded: Any, scored: Any) -> bool:
     if not (math.isfinite(recorded) and math.isfinite(scored)):
         return repr(float(recorded)) != repr(scored)
     return abs(recorded - scored) > TOLERANCE * (1 + abs(scored))
-
-
-def _check_tokens(entry: Entry, model: ContextModel) -> None:
-    where, tokens = f"{entry.where}, field 'tokens'", entry.tokens
-    for place, token in enumerate(tokens):
-        if token >= model.vocab_size:
-            raise InvalidInput(
-                f"{where}: token {token} at position {place}, must be in 0..{model.vocab_size - 1}; "
-                f"score with the model that drew the row"
-            )
-        if token in model.eos and place + 1 < len(tokens):
-            raise InvalidInput(
-                f"{where}: eos {token} at position {place} of {len(tokens)}, nothing can follow it; cut the row there"
-            )
-    if len(tokens) > model.horizon:
-        raise InvalidInput(
-            f"{where}: {len(tokens)} tokens, longer than the horizon {model.horizon}; "
-            f"give the --max-new-tokens that the row was drawn with"
-        )
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from models.transformer.model import (
     TransformerState,
     from_decoder,
     full_log_probs,
+    full_token_log_probs,
     random_transformer,
     with_horizon,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "check_config",
     "from_decoder",
     "full_log_probs",
+    "full_token_log_probs",
     "random_transformer",
     "with_horizon",
 ]

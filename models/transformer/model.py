@@ -306,6 +306,44 @@ def full_log_probs(
     return jax.nn.log_softmax(decoder.logits(hidden))
 
 
+def full_token_log_probs(
+    model: Transformer, tokens: Int[Array, "B S"], lengths: Int[Array, " B"]
+) -> Float32[Array, "B S"]:
+    """Log probability of every token but the first given those before it, by one forward pass without a cache.
+
+    Args:
+        model: the transformer.
+        tokens: [B, S] right-padded, prompt and completion alike.
+        lengths: [B].
+
+    Returns:
+        [B, S] natural log; 0 for the first token and past a row's length.
+    """
+    decoder = model.decoder()
+    places = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+    within = places < lengths[:, None]
+    positions = jnp.broadcast_to(places, tokens.shape)
+    tokens = jnp.where(within, tokens, 0)
+    hidden = decoder.whole(tokens, positions, within.astype(jnp.int32))
+    log_p = _reduced(decoder, hidden[:, :-1], tokens[:, 1:], at_token)
+    return jnp.where(within, jnp.pad(log_p, ((0, 0), (1, 0))), 0.0)
+
+
+def at_token(
+    log_probs: Float[Array, "*batch V"], tokens: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    """A `Reduce`: the log probability of the token that stands there.
+
+    Args:
+        log_probs: [..., V].
+        tokens: [...].
+
+    Returns:
+        [...].
+    """
+    return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
+
+
 def _law(decoder: Decoder, hidden: Float[Array, "B W"]) -> Float32[Array, "B V"]:
     return jax.nn.log_softmax(decoder.logits(hidden))
 

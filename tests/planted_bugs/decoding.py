@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from theory.decoding import TokenDraw, TokenRule, draw_tokens, token_law
+from theory.decoding import TokenDraw, TokenLaw, TokenRule, draw_tokens, token_law
+from theory.decoding.block_race import BLOCK, race_by_blocks
+from theory.decoding.noise import gumbels
 
 
 def _mass_before(logits: Float[Array, "B V"]) -> tuple[Int[Array, "B V"], Float[Array, "B V"]]:
@@ -172,3 +174,9 @@ def presence_charges_every_time(
 ) -> Array:
     """The presence penalty grows with the number of times, which is the frequency penalty."""
     return logits - penalty * counts.astype(logits.dtype)
+
+
+def one_noise_for_both_races(keys: jax.Array, law: TokenLaw) -> jax.Array:
+    """The race of blocks and the race inside one read the same numbers."""
+    num_blocks = -(-law.log_probs.shape[1] // BLOCK)
+    return race_by_blocks(law, gumbels(keys, num_blocks), gumbels(keys, BLOCK))

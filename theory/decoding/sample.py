@@ -5,10 +5,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
+from theory.decoding.block_race import draw_by_blocks
 from theory.decoding.noise import gumbels
 from theory.decoding.pipeline import TokenLaw, token_law
 from theory.decoding.row_law import has_law
 from theory.decoding.rule import Parameter, TokenRule, per_row
+
+# Noise for more tokens than this costs more than two smaller races.
+MOST_IN_ONE_RACE = 1024
 
 
 class TokenDraw(NamedTuple):
@@ -47,7 +51,7 @@ def draw_tokens(keys: Key[Array, " B"], law: TokenLaw) -> Int32[Array, " B"]:
     """One independent draw a row.
 
     A Gumbel race and not the inverse of a cumulative sum, since float32 sums lose the mass of rare tokens; what noise this needs is
-    said in `theory.decoding.noise`. A row's draw depends on its key and its law alone: the same, bit for bit, in any batch.
+    said in `theory.decoding.noise`. Large vocabularies race in blocks (`theory.decoding.block_race`), to the same law. A row's draw depends on its key and its law alone: the same, bit for bit, in any batch.
 
     Args:
         keys: [B] consumed.
@@ -56,7 +60,10 @@ def draw_tokens(keys: Key[Array, " B"], law: TokenLaw) -> Int32[Array, " B"]:
     Returns:
         [B] tokens; 0 in a failed row.
     """
-    return draw_from_noise(law, gumbels(keys, law.log_probs.shape[-1]))
+    vocab_size = law.log_probs.shape[-1]
+    if vocab_size > MOST_IN_ONE_RACE:
+        return draw_by_blocks(keys, law)
+    return draw_from_noise(law, gumbels(keys, vocab_size))
 
 
 def sample_tokens(

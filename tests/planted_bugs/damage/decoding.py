@@ -24,6 +24,7 @@ from tests.theory.decoding.laws import (
 from theory.decoding import (
     TokenLaw,
     TokenRule,
+    block_race,
     log_importance_weights,
     min_tokens,
     no_counts,
@@ -220,3 +221,21 @@ def of_distinct_draws(weigh: Any) -> float:
 def right_weights(log_p: Any, scores: Any, log_q: Any, kappa: Any) -> Any:
     """In the form of the twins."""
     return log_importance_weights(log_p, log_q, kappa)
+
+
+def shared_noise(draw: Any) -> float:
+    """Share of the numbers of the race of blocks that come again in the race inside a block."""
+    seen: list[tuple[Any, Any]] = []
+
+    def race(law: TokenLaw, block_noise: Any, token_noise: Any) -> Any:
+        seen.append((block_noise, token_noise[:, : block_noise.shape[1]]))
+        return jnp.zeros(law.failed.shape, jnp.int32)
+
+    log_probs = jnp.full((4, 2 * block_race.BLOCK + 5), -1.0)
+    keys = row_keys(role_key(jax.random.key(0), Role.TOKEN), jnp.arange(4))
+    with (
+        mock.patch.object(block_race, "race_by_blocks", race),
+        mock.patch.object(planted, "race_by_blocks", race),
+    ):
+        draw(keys, token_law((), log_probs, no_counts(log_probs)))
+    return float(np.mean(seen[0][0] == seen[0][1]))

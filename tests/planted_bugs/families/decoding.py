@@ -26,12 +26,14 @@ from theory.decoding import (
     top_k,
     top_p,
 )
+from theory.decoding.block_race import draw_by_blocks
 from theory.decoding.noise import exponential_from_bits
 from theory.decoding.stochastic_beam import gumbels_given_max
 
 RULES = "tests/theory/decoding/test_rules.py"
 SAMPLE = "tests/theory/decoding/test_sample.py"
 PIPELINE = "tests/theory/decoding/test_pipeline.py"
+BLOCKS = "tests/theory/decoding/test_block_race.py"
 BEAM = "tests/theory/decoding/test_stochastic_beam.py"
 
 
@@ -313,5 +315,15 @@ DEFECTS = (
         RELATIVE_BIAS,
         "two of three sequences",
         f"{BEAM}::test_wrong_weights_are_rejected",
+    ),
+    Defect(
+        "one noise for both races",
+        planted.one_noise_for_both_races,
+        draw_by_blocks,
+        exact.shared_noise,
+        1.0,
+        SHARE,
+        "three blocks of tokens",
+        f"{BLOCKS}::test_one_noise_for_both_races_is_rejected",
     ),
 )
