@@ -186,6 +186,46 @@ def test_what_is_no_prompt_is_refused(name: str) -> None:
         parse(made, text.split()[0] + " <pad>")
 
 
+NO_PROMPTS = {
+    "countdown-3": ["0 2 3 1 1 =", "1 + 3 1 1 =", "1 2 3 + 1 =", "1 2 3 1 1 +"],
+    "countdown-4": ["1 2 3 0 1 1 =", "1 2 3 4 = 1 ="],
+    "noisy-chain": [
+        "3 + 4 * 2 - 1 * 0 + = =",
+        "3 3 4 * 2 - 1 * 0 + 7 =",
+        "3 + 4 * 2 - 1 * 0 + 7 +",
+    ],
+    "skill-chain": [
+        "s1 s2 s3 =",
+        "3 s1 =",
+        "3 s1 4 =",
+        "3 s1 s2 s3 s4 s5 =",
+        "3 s1 s2 4",
+        "3 s1 = =",
+    ],
+    "graph-path": [
+        "a b | a a =",
+        "a b a | a b =",
+        "| a b =",
+        "a b a | b =",
+        "a b | a | =",
+        "a b | a b b",
+        "a | | a b =",
+    ],
+    "sudoku-4": [
+        " ".join("123_" * 4 + "_"),
+        " ".join("123=" * 4 + "="),
+        " ".join("123_" * 3 + "123="),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", NO_PROMPTS)
+def test_prompts_that_are_nearly_right_are_refused(name: str) -> None:
+    for text in NO_PROMPTS[name]:
+        with pytest.raises(InvalidInput, match="is no prompt of it"):
+            parse_prompts(task(name), [text])
+
+
 def test_tasks_are_found_by_name() -> None:
     assert task("countdown-3") is task("countdown-3")
     with pytest.raises(InvalidInput, match="no task 'countdwn-3', there is countdown-3"):
