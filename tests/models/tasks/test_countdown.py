@@ -75,6 +75,22 @@ def test_verdicts_are_the_rules_of_the_game(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["2 3 4 2 4 =", "3 3 1 0 7 ="])
+def test_other_numbers_that_amount_to_the_target_are_wrong(text: str) -> None:
+    # All 6561 expressions of three digits.
+    parts = itertools.product("123456789", "+-*", "123456789", "+-*", "123456789")
+    texts = [" ".join([*words, "<eos>"]) for words in parts]
+    tokens = jnp.array([parse(COUNTDOWN, words) for words in texts])
+    completions = Sequences(tokens, jnp.full(len(texts), 6, jnp.int32))
+    prompts = same_prompt(text, len(texts))
+    target = int(text.split()[3] + text.split()[4])
+    reached = np.asarray(COUNTDOWN.answers(prompts, completions)) == target
+    right = np.array([is_right(text, words, 3) for words in texts])
+    assert 0 < right.sum() < reached.sum() / 2
+    np.testing.assert_array_equal(COUNTDOWN.verify(prompts, completions), right)
+    np.testing.assert_array_equal(COUNTDOWN.correct_so_far(prompts, completions), right)
+
+
 def test_operations_go_from_left_to_right() -> None:
     prompts = same_prompt("2 3 4 2 0 =", 3)
     texts = ["2 + 3 * 4 <eos>", "3 * 4 + 2 <eos>", "4 * 2 + 3 <eos>"]
