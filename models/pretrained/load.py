@@ -24,7 +24,7 @@ from models.pretrained.tensor_checks import check_tensors
 from models.pretrained.tokenizer import eos_tokens, load_tokenizer
 from models.pretrained.weight_files import FLOAT_TYPES, WeightFiles, open_weights
 from models.transformer.config import TransformerConfig, check_config
-from models.transformer.model import Transformer, with_horizon
+from models.transformer.model import Transformer
 from theory.errors import InvalidInput
 
 Precision = Literal["float32", "bfloat16", "stored"]
@@ -76,12 +76,14 @@ def load_folder(
     weights = open_weights(folder)
     recipe = family.recipe(config, weights.files)
     check_tensors(path, config, recipe, weights)
+    tokenizer = load_tokenizer(folder, vocab_size)
     if horizon is None:
         horizon = _own_horizon(fields)
-    graph, shapes = nnx.split(abstract_decoder(config, _dtype(precision, weights)))
-    model = Transformer(_parameters(recipe, weights, shapes), graph, config, 1)
-    about = fields.inner("about").values
-    return Loaded(with_horizon(model, horizon), load_tokenizer(folder, vocab_size), dict(about))
+    if horizon < 1:
+        raise InvalidInput(f"horizon {horizon}: must be at least 1")
+    graph, shapes = nnx.split(abstract_decoder(config, _dtype(precision, recipe, weights)))
+    model = Transformer(_parameters(recipe, weights, shapes), graph, config, horizon)
+    return Loaded(model, tokenizer, dict(fields.inner("about").values))
 
 
 def _checked(path: Path, config: TransformerConfig) -> TransformerConfig:
@@ -99,12 +101,11 @@ def _own_horizon(fields: Fields) -> int:
     return fields.count("horizon")
 
 
-def _dtype(precision: Precision, weights: WeightFiles) -> DTypeLike:
+def _dtype(precision: Precision, recipe: Recipe, weights: WeightFiles) -> DTypeLike:
     if precision != "stored":
         return jnp.dtype(precision)
-    matrices = {
-        FLOAT_TYPES[kind] for name, kind in weights.types.items() if len(weights.shapes[name]) > 1
-    }
+    pieces = (piece for some in recipe.values() for piece in some)
+    matrices = {FLOAT_TYPES[weights.types[piece.name]] for piece in pieces if len(piece.shape) > 1}
     return jnp.dtype(jnp.bfloat16 if matrices == {jnp.bfloat16} else jnp.float32)
 
 

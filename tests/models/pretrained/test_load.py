@@ -78,10 +78,20 @@ def test_the_first_gpt2_files_have_no_prefix_and_store_their_masks(copy: Any) ->
     assert all(name.startswith("transformer.") for name in tensors)
     bare = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
     for layer in range(2):
-        bare[f"h.{layer}.attn.bias"] = np.tril(np.ones((1, 1, 32, 32), np.float32))
+        bare[f"h.{layer}.attn.bias"] = np.tril(np.ones((1, 1, 32, 32), np.uint8))
         bare[f"h.{layer}.attn.masked_bias"] = np.array(-1e4, np.float32)
     save_file(bare, folder / WEIGHTS)
     assert_equal(load_folder(folder, HORIZON).model, loaded("gpt2").model)
+
+
+def test_the_first_llama_files_store_their_frequencies(copy: Any) -> None:
+    folder = copy("llama3")
+    tensors = load_file(folder / WEIGHTS)
+    for layer in range(2):
+        name = f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"
+        tensors[name] = np.ones(4, np.float32)
+    save_file(tensors, folder / WEIGHTS)
+    assert_equal(load_folder(folder, HORIZON).model, loaded("llama3").model)
 
 
 @pytest.mark.parametrize("name", ["qwen2", "gemma", "llama3_scaled"])
