@@ -88,6 +88,11 @@ def other_head(tensors: dict[str, np.ndarray]) -> None:
     tensors["lm_head.weight"] = head
 
 
+def short_head(tensors: dict[str, np.ndarray]) -> None:
+    """A head that is the embedding but for its last row, which is not there."""
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"][:-1].copy()
+
+
 def biased(tensors: dict[str, np.ndarray]) -> None:
     """More biases than a message should name."""
     for part in "qkvo":
@@ -216,6 +221,16 @@ BROKEN: dict[str, tuple[str, Break, str]] = {
         in_json("generation_config.json", eos_token_id=[2, 80]),
         r"/generation_config.json: field eos_token_id is \[2, 80\], write a token id below the vocab_size of 80",
     ),
+    "eos as text": (
+        "llama3",
+        in_json("generation_config.json", eos_token_id="</s>"),
+        '/generation_config.json: field eos_token_id is "</s>", write a token id',
+    ),
+    "eos as truth": (
+        "llama3",
+        in_json("generation_config.json", eos_token_id=[True]),
+        r"/generation_config.json: field eos_token_id is \[true\], write a token id",
+    ),
     "no weights": (
         "llama3",
         without(WEIGHTS),
@@ -310,6 +325,11 @@ BROKEN: dict[str, tuple[str, Break, str]] = {
         "llama3_scaled",
         in_weights(other_head),
         "/model.safetensors: tensor lm_head.weight: differs from model.embed_tokens.weight, and .* is true .* set it",
+    ),
+    "tied with a shorter head": (
+        "llama3_scaled",
+        in_weights(short_head),
+        "/model.safetensors: tensor lm_head.weight: differs from model.embed_tokens.weight, and",
     ),
     "tokenizer not JSON": (
         "llama3",
