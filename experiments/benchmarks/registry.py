@@ -70,6 +70,16 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="a bootstrap filter of a 32-state hidden Markov model (N = 100,000, T = 200) against the particles package",
         target="experiments.benchmarks.particle_filter:run",
     ),
+    "decode_vs_transformers": Benchmark(
+        largest_ratio=0.08,
+        description="128 tokens sampled in 64 rows from a GPT-2 of 0.8 million random parameters against transformers on torch's CPU",
+        target="experiments.benchmarks.decoding:run_small",
+    ),
+    "decode_vs_transformers_50m": Benchmark(
+        largest_ratio=0.35,
+        description="128 tokens sampled in 64 rows from a GPT-2 of 42 million random parameters, 32,000 tokens, against transformers",
+        target="experiments.benchmarks.decoding:run_large",
+    ),
     "smc_overhead": Benchmark(
         largest_ratio=1.15,
         description="SMC for p^4 with adaptive resampling (N = 512, T = 128) against plain ancestral sampling of 512 rows "

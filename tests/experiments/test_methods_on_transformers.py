@@ -16,13 +16,13 @@ from models.tabular.context_model import ContextModel
 from tests.models.transformer.tables import small, tabulate
 
 PROMPT = (3, 1, 1)
-NUM = 6
+NUM = 12
 
 OPTIONS: dict[str, dict[str, object]] = {
     "ancestral": {},
     "temperature": {"temperature": 0.7, "top_k": 3},
     "importance": {"alpha": 2.0, "proposal_alpha": 1.5},
-    "rejection": {"alpha": 2.0},
+    "rejection": {"alpha": 2.0, "log_bound": 0.0},
     "independence-mh": {"steps": 3},
     "suffix-mh": {"steps": 4, "cut": "entropy"},
     "multiple-try-mh": {"steps": 2, "tries": 2},

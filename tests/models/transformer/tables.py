@@ -27,7 +27,7 @@ CONFIG = TransformerConfig(
 def small(horizon: int = 4) -> Transformer:
     """A transformer that can be tabulated; its laws are far from uniform and from each other."""
     model = random_transformer(jax.random.key(3), CONFIG, horizon)
-    params = jax.tree.map(lambda leaf: 1.6 * leaf, model.params)
+    params = jax.tree.map(lambda leaf: 1.2 * leaf, model.params)
     return Transformer(params, model.graph, model.config, horizon)
 
 
