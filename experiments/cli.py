@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "models": "the built-in models",
     "sample": "draws from a model by any method, one trajectory a row",
     "score": "log probabilities of recorded trajectories under a model",
+    "pretrain": "a small transformer from scratch, on a task with computed verdicts",
     "power-vs-temperature": "sampling p(y)**alpha is not sampling at temperature 1/alpha: tables and figures",
     "estimator-validation": "estimators against their exact bias and variance, methods at equal cost",
     "validate": "the kernels and estimators against the exact truth of small models",

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from models.pretrained.load import Loaded, load_folder
 
 from experiments.model_argument import BUILTIN, LoadedModel, load_model
 from experiments.prompts import Prompt, PromptSource, padded, read_prompts, task_prompts
 from models import shipped
+from models.pretrained.load import Loaded, load_folder
 from models.tabular.context_model import ContextModel
 from models.tasks.registry import task as find_task
 from models.tasks.task import Task

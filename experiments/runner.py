@@ -60,7 +60,12 @@ class RunOptions:
 
 
 class Checkpoint:
-    """The finished stages of an incomplete run."""
+    """The finished stages of an incomplete run.
+
+    Attributes:
+        folder: of the run, for files that belong to what it found.
+        stages: folder of what is kept while the run is incomplete, and removed when it is complete.
+    """
 
     def __init__(self, folder: Path, writes: bool = True) -> None:
         """Look into a run folder.
@@ -70,7 +75,8 @@ class Checkpoint:
             writes: whether this process stores what it computes.
         """
         self.resumed: list[str] = []
-        self._folder = folder / _STAGES
+        self.folder = folder
+        self.stages = folder / _STAGES
         self._writes = writes
 
     def stage(self, name: str, compute: Callable[[], pa.Table]) -> pa.Table:
@@ -85,7 +91,7 @@ class Checkpoint:
         """
         if not re.fullmatch(r"[\w.-]+", name):
             raise ValueError(f"stage name '{name}': letters, digits, '-', '_' and '.' only")
-        path = self._folder / f"{name}.parquet"
+        path = self.stages / f"{name}.parquet"
         if path.exists():
             self.resumed.append(name)
             return read_parquet(path)

@@ -1,0 +1,87 @@
+"""States of training on disk, through orbax: a checkpoint is there as a whole or not at all.
+
+Leaves are stored under their paths in the state, so that a file does not depend on how the containers of a version of flax or optax
+are written. Orbax writes into a folder of another name and renames it at the end; what a killed process left under such a name is no
+checkpoint, and is removed.
+"""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import orbax.checkpoint as ocp
+from jaxtyping import Array
+
+from theory.errors import InvalidInput
+
+StateT = TypeVar("StateT")
+
+
+class TrainingCheckpoints:
+    """The newest checkpoints of one training run."""
+
+    def __init__(self, folder: Path, num_kept: int = 2) -> None:
+        """Open a folder of checkpoints.
+
+        Args:
+            folder: is made if it does not exist.
+            num_kept: how many of the newest stay.
+        """
+        # Of this process alone, and done when `save` returns: the states of these models are small.
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=num_kept,
+            cleanup_tmp_directories=True,
+            enable_async_checkpointing=False,
+        )
+        self._folder = folder
+        self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
+
+    def save(self, step: int, state: Any) -> None:
+        """Store a state.
+
+        Args:
+            step: its number; one that is there already is left as it is.
+            state: a pytree of arrays.
+        """
+        if step not in self._manager.all_steps():
+            self._manager.save(step, args=ocp.args.StandardSave(_by_path(state)))
+
+    def latest(self, like: StateT) -> StateT | None:
+        """Read the newest state.
+
+        Args:
+            like: a state of the same structure, shapes and types; its values are not read.
+
+        Returns:
+            The state, bit for bit as it was stored; None if there is none.
+
+        Raises:
+            InvalidInput: the newest checkpoint is damaged, or of another model or optimiser.
+        """
+        step = self._manager.latest_step()
+        if step is None:
+            return None
+        shapes = jax.tree.map(ocp.utils.to_shape_dtype_struct, _by_path(like))
+        try:
+            stored = self._manager.restore(step, args=ocp.args.StandardRestore(shapes))
+        except (ValueError, KeyError, OSError) as error:
+            cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InvalidInput(
+                f"{self._folder / str(step)}: this checkpoint cannot be read ({cause}), "
+                "remove it, or begin again with --force"
+            ) from error
+        paths = jax.tree_util.tree_leaves_with_path(like)
+        leaves = [stored[_name(path)] for path, _ in paths]
+        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+    def close(self) -> None:
+        """Let the folder go."""
+        self._manager.close()
+
+
+def _by_path(state: Any) -> dict[str, Array]:
+    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,0 +1,79 @@
+"""Exact success, samples and votes: by two roads each."""
+
+import jax
+import numpy as np
+
+from models.tasks.exact_masses import countdown_masses
+from models.tasks.registry import task
+from models.tasks.task import ABSTAIN, Sequences
+from models.training.demonstrations import demonstrations
+from models.training.evaluation import (
+    Samples,
+    countdown_truth,
+    held_out_losses,
+    sample_verdicts,
+    vote,
+)
+from models.training.loss import loss_sums
+from models.training.packing import pack
+from models.transformer import Transformer, TransformerConfig, random_transformer
+
+TASK = task("countdown-3")
+CONFIG = TransformerConfig(
+    vocab_size=16,
+    width=8,
+    num_layers=1,
+    num_heads=1,
+    num_key_value_heads=1,
+    head_dim=8,
+    hidden=8,
+    context=16,
+    eos=(TASK.eos,),
+)
+
+
+def model() -> Transformer:
+    return random_transformer(jax.random.key(1), CONFIG, TASK.horizon)
+
+
+def test_held_out_losses_are_the_training_loss_of_test_demonstrations() -> None:
+    losses, num_tokens = held_out_losses(model(), TASK, 4, 8)
+    rows = pack(*demonstrations(TASK, "test", 4, 0, 8), TASK.eos, 8, 11)
+    loss, count = loss_sums(model().params, model(), rows)
+    np.testing.assert_allclose(losses.sum(), float(loss), rtol=1e-5)
+    assert num_tokens.sum() == int(count)
+
+
+def test_truth_of_many_prompts_is_that_of_each() -> None:
+    num = 80  # more than are enumerated at a time
+    prompts = TASK.prompts("test", num, 0)
+    truth = countdown_truth(model(), 3, prompts)
+    last = Sequences(prompts.tokens[-2:], prompts.lengths[-2:])
+    masses = countdown_masses(model(), 3, last)
+    assert truth.right.shape == truth.well_formed.shape == (num,)
+    np.testing.assert_allclose(truth.right[-2:], masses.right, rtol=1e-4)
+    np.testing.assert_allclose(truth.well_formed[-2:], masses.well_formed, rtol=1e-4)
+
+
+def test_samples_are_addressed_and_verified() -> None:
+    prompts = TASK.prompts("test", 6, 0)
+    whole = sample_verdicts(model(), TASK, prompts, 4, 9)
+    assert whole.answers.shape == whole.correct.shape == (6, 4)
+    fewer = sample_verdicts(model(), TASK, Sequences(prompts.tokens[:3], prompts.lengths[:3]), 4, 9)
+    np.testing.assert_array_equal(whole.answers[:3], fewer.answers)
+
+
+def test_votes() -> None:
+    answers = np.array(
+        [
+            [5, 5, 7, 8],  # the most frequent is right
+            [5, 5, 7, 7],  # a tie of which one is right
+            [7, 5, 7, 8],  # wrong
+            [ABSTAIN, ABSTAIN, ABSTAIN, 5],  # one vote
+            [ABSTAIN] * 4,
+            [5, 5, 5, 7],  # one answer, right in two of three completions
+        ]
+    )
+    correct = answers == 5
+    correct[5] = [True, True, False, False]
+    np.testing.assert_allclose(vote(Samples(answers, correct)), [1, 0.5, 0, 1, 0, 2 / 3])
