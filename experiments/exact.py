@@ -11,11 +11,13 @@ from experiments.command_line import Floats, default, program
 from experiments.exact_from_samples import from_samples
 from experiments.exact_from_samples import show as show_samples
 from experiments.json_output import write_json
-from experiments.model_argument import LoadedModel, load_model
+from experiments.language_model import LanguageModel, is_transformer, load_language_model
+from experiments.model_argument import LoadedModel
 from experiments.output import check_keeps, check_writable
 from experiments.progress import track
+from experiments.prompts import PromptSource, padded
 from experiments.terminal import make_table, print_table, report_console
-from models.tabular.context_model import ContextModel
+from theory.errors import InvalidInput
 from theory.exact.divergences import Bounds
 from theory.exact.entropies import mode, renyi_entropy
 from theory.exact.enumeration import enumerate_prefixes, enumerate_sequences, total_variation
@@ -44,7 +46,7 @@ class Arguments:
     """
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
-    """A JSON model file or builtin:NAME (`rolloutlab models` lists them)."""
+    """A JSON model file or builtin:NAME (`rolloutlab models` lists them); with --from-samples also the folder of a transformer."""
 
     alpha: Floats = (2.0,)
     """Power exponents, any real above 0; the temperature law is token temperature 1/alpha."""
@@ -56,8 +58,17 @@ class Arguments:
     seed: int = 0
     """Of the samples."""
 
-    prompt: Annotated[str | None, default("the empty prompt")] = None
-    """Tokens that stand before the first generated one, such as "0 2"."""
+    prompt: Annotated[str | None, default("the empty prompt; for transformers see --task")] = None
+    """Token ids that stand before the first generated one, such as "0 2"."""
+
+    task: Annotated[str | None, default("what the model was trained on")] = None
+    """Transformers: the task whose test prompts are continued."""
+
+    prompts: Annotated[str | None, default("those of --task")] = None
+    """Transformers: JSON lines with a field prompt, as `rolloutlab sample` takes them."""
+
+    num_prompts: Annotated[int | None, default("1; all of --prompts")] = None
+    """Transformers: how many prompts; intervals are over prompts where there are several."""
 
     max_new_tokens: Annotated[int | None, default("that of the model")] = None
     """Horizon in tokens, eos included."""
@@ -81,11 +92,11 @@ def exact_result(model: LoadedModel, alphas: tuple[float, ...]) -> dict[str, Any
     return {"model": _describe(model, layers), "results": blocks}
 
 
-def sampled_result(model: LoadedModel, arguments: Arguments) -> dict[str, Any]:
+def sampled_result(loaded: LanguageModel, arguments: Arguments) -> dict[str, Any]:
     """The small-alpha law of a model from base samples as one JSON document.
 
     Args:
-        model: what MODEL named.
+        loaded: what MODEL named, with its prompts.
         arguments: with `from_samples`.
 
     Returns:
@@ -94,16 +105,21 @@ def sampled_result(model: LoadedModel, arguments: Arguments) -> dict[str, Any]:
     assert arguments.from_samples is not None
     for alpha in arguments.alpha:
         check_alpha(alpha)
-    prompts, lengths = np.zeros((1, 0), np.int32), np.zeros(1, np.int32)
-    sequences = ContextModel.from_table(model.table)
+    prompts = padded([prompt.read for prompt in loaded.prompts])
+    model = loaded.model
     about = {
-        "name": model.name,
-        "vocab_size": sequences.vocab_size,
-        "horizon": sequences.horizon,
-        "eos": list(sequences.eos),
+        "name": loaded.name,
+        "vocab_size": model.vocab_size,
+        "horizon": model.horizon,
+        "eos": list(model.eos),
     }
     found = from_samples(
-        sequences, prompts, lengths, arguments.alpha, arguments.from_samples, arguments.seed
+        model,
+        np.asarray(prompts.tokens),
+        np.asarray(prompts.lengths),
+        arguments.alpha,
+        arguments.from_samples,
+        arguments.seed,
     )
     return {"model": about} | found
 
@@ -233,14 +249,23 @@ def run(arguments: Arguments) -> int:
     Returns:
         Exit status 0.
     """
-    model = load_model(arguments.model, arguments.prompt, arguments.max_new_tokens)
+    source = PromptSource(
+        arguments.prompt, arguments.task, arguments.prompts, arguments.num_prompts
+    )
+    if arguments.from_samples is None and is_transformer(arguments.model):
+        raise InvalidInput(
+            f"model '{arguments.model}': is a transformer, whose sequences cannot be listed; "
+            "give --from-samples 4096 for what base samples say"
+        )
+    loaded = load_language_model(arguments.model, source, arguments.max_new_tokens)
     if arguments.json is not None:
         check_writable(arguments.json)
         check_keeps(arguments.json, arguments.model)
     if arguments.from_samples is None:
-        result, show_result = exact_result(model, arguments.alpha), _show
+        assert loaded.toy is not None
+        result, show_result = exact_result(loaded.toy, arguments.alpha), _show
     else:
-        result, show_result = sampled_result(model, arguments), show_samples
+        result, show_result = sampled_result(loaded, arguments), show_samples
     if arguments.json is None:
         show_result(result)
     else:
