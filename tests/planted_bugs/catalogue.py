@@ -16,11 +16,12 @@ from tests.planted_bugs.families import (
     particle_gibbs,
     resampling,
     smc,
+    twists,
 )
 
 FAMILIES: dict[str, tuple[Defect, ...]] = {
     "Markov chains": (*mcmc.DEFECTS, *coupled.DEFECTS, *particle_gibbs.DEFECTS),
-    "Populations": (*smc.DEFECTS, *lookahead.DEFECTS),
+    "Populations": (*smc.DEFECTS, *lookahead.DEFECTS, *twists.DEFECTS),
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
     "Intervals and moments": estimators.DEFECTS,

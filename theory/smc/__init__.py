@@ -20,6 +20,11 @@ from theory.smc.bounds import proposal_divergence_bounds as proposal_divergence_
 from theory.smc.bounds import smc_divergence_bounds as smc_divergence_bounds
 from theory.smc.bridging import bridged_smc as bridged_smc
 from theory.smc.bridging import linear_ramp as linear_ramp
+from theory.smc.child_twist import ChildTwist as ChildTwist
+from theory.smc.child_twist import Prefixes as Prefixes
+from theory.smc.child_twist import asking_each_child as asking_each_child
+from theory.smc.child_twist import child_twisted_smc as child_twisted_smc
+from theory.smc.child_twist import no_twist as no_twist
 from theory.smc.conditional import conditional_smc as conditional_smc
 from theory.smc.exact_twist import ExactTwist as ExactTwist
 from theory.smc.exact_twist import exact_twist as exact_twist
@@ -41,6 +46,12 @@ from theory.smc.proposals import temperature_proposal as temperature_proposal
 from theory.smc.schedule import every as every
 from theory.smc.smc import smc as smc
 from theory.smc.step import StepInfo as StepInfo
+from theory.smc.twist_losses import TwistRows as TwistRows
+from theory.smc.twist_losses import children_along as children_along
+from theory.smc.twist_losses import contrastive_loss as contrastive_loss
+from theory.smc.twist_losses import contrastive_loss_of_draws as contrastive_loss_of_draws
+from theory.smc.twist_losses import soft_bellman_loss as soft_bellman_loss
+from theory.smc.twist_losses import twist_rows as twist_rows
 from theory.smc.twisted import LogTwist as LogTwist
 from theory.smc.twisted import twisted_smc as twisted_smc
 from theory.smc.twisted import twisted_targets_smc as twisted_targets_smc

@@ -19,12 +19,13 @@ import numpy as np
 from jaxtyping import Array, Float32, Int, Int32, Key
 
 from theory.decoding.rule import TokenRule
-from theory.generation import Generation, Trajectories, generate, goes_on, is_eos
+from theory.generation import Generation, generate, goes_on, is_eos
 from theory.ledger import Ledger, charge
 from theory.protocols import Resampler, SequenceModel
 from theory.smc.population import Population
 from theory.smc.step import (
     LogScore,
+    Propose,
     StepInfo,
     propose_by,
     run_steps,
@@ -89,22 +90,9 @@ def twisted_smc(
         InvalidInput: a schedule that is none.
     """
 
-    def propose(
-        keys: Key[Array, " B"],
-        generation: Generation,
-        limits: Int32[Array, " B"],
-        stage: Int32[Array, ""],
-    ) -> Generation:
-        def one_token(now: Generation) -> Generation:
-            rule = TwistRule(alpha, children_log_twist(log_twist, model, now.trajectories))
-            next_limits = jnp.minimum(now.trajectories.lengths + 1, limits)
-            num_asked = model.vocab_size * goes_on(now.trajectories, limits).sum(dtype=jnp.int32)
-            asked = now._replace(ledger=charge(now.ledger, utility_calls=num_asked))
-            return generate(keys, model, (rule,), alpha, asked, next_limits)
-
-        return jax.lax.while_loop(
-            lambda now: goes_on(now.trajectories, limits).any(), one_token, generation
-        )
+    def children(now: Generation) -> Float32[Array, "B V"]:
+        rows = now.trajectories
+        return children_log_twist(log_twist, model, rows.tokens, rows.lengths)
 
     return run_steps(
         key,
@@ -113,7 +101,7 @@ def twisted_smc(
         population,
         resampler,
         resample_after,
-        propose,
+        propose_by_children(model, alpha, children, model.vocab_size),
         twist_score(log_twist, model),
     )
 
@@ -158,6 +146,44 @@ def twisted_targets_smc(
     )
 
 
+def propose_by_children(
+    model: SequenceModel,
+    alpha: float | Float32[Array, ""],
+    children: Callable[[Generation], Float32[Array, "B V"]],
+    calls_per_row: int,
+) -> Propose:
+    """The proposal that a twist induces, token by token.
+
+    Args:
+        model: of the tokens.
+        alpha: target exponent, above 0.
+        children: log psi of every row with every token appended, 0 for those that are over.
+        calls_per_row: questions that it takes, for the record.
+
+    Returns:
+        What `run_steps` asks.
+    """
+
+    def propose(
+        keys: Key[Array, " B"],
+        generation: Generation,
+        limits: Int32[Array, " B"],
+        stage: Int32[Array, ""],
+    ) -> Generation:
+        def one_token(now: Generation) -> Generation:
+            next_limits = jnp.minimum(now.trajectories.lengths + 1, limits)
+            num_rows = goes_on(now.trajectories, limits).sum(dtype=jnp.int32)
+            ledger = charge(now.ledger, utility_calls=calls_per_row * num_rows)
+            rule, asked = TwistRule(alpha, children(now)), now._replace(ledger=ledger)
+            return generate(keys, model, (rule,), alpha, asked, next_limits)
+
+        return jax.lax.while_loop(
+            lambda now: goes_on(now.trajectories, limits).any(), one_token, generation
+        )
+
+    return propose
+
+
 def twist_score(log_twist: LogTwist, model: SequenceModel) -> LogScore:
     """A twist as a score of rows: log psi where a row goes on, 0 where it is over.
 
@@ -181,23 +207,27 @@ def twist_score(log_twist: LogTwist, model: SequenceModel) -> LogScore:
 
 
 def children_log_twist(
-    log_twist: LogTwist, model: SequenceModel, rows: Trajectories
+    log_twist: LogTwist,
+    model: SequenceModel,
+    tokens: Int32[Array, "B T"],
+    lengths: Int32[Array, " B"],
 ) -> Float32[Array, "B V"]:
     """Log psi of every row with every token appended.
 
     Args:
         log_twist: log psi of prefixes.
         model: of the tokens.
-        rows: B prefixes; what is returned for those that are over is unused.
+        tokens: [B, T] prefixes, right-padded; what is returned for those that are over is unused.
+        lengths: [B].
 
     Returns:
         [B, V]; 0 where the token ends the row.
     """
-    num_rows, width = rows.tokens.shape
+    num_rows, width = tokens.shape
     vocab = jnp.arange(model.vocab_size, dtype=jnp.int32)
-    here = jnp.arange(width)[None, :] == rows.lengths[:, None]
-    tokens = jnp.where(here[:, None, :], vocab[None, :, None], rows.tokens[:, None, :])
-    lengths = jnp.repeat(rows.lengths + 1, model.vocab_size)
-    values = log_twist(tokens.reshape(-1, width), lengths).reshape(num_rows, -1)
-    is_last = rows.lengths + 1 >= model.horizon
+    here = jnp.arange(width)[None, :] == lengths[:, None]
+    longer = jnp.where(here[:, None, :], vocab[None, :, None], tokens[:, None, :])
+    child_lengths = jnp.repeat(lengths + 1, model.vocab_size)
+    values = log_twist(longer.reshape(-1, width), child_lengths).reshape(num_rows, -1)
+    is_last = lengths + 1 >= model.horizon
     return jnp.where(is_eos(model, vocab)[None, :] | is_last[:, None], 0.0, values)

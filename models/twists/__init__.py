@@ -1,0 +1,1 @@
+"""Learned twists: heads, and how they are fitted."""
