@@ -130,13 +130,13 @@ def test_facts_are_as_designed() -> None:
 
 def test_middling_skills_have_the_mean_and_the_spread_asked_for() -> None:
     many = [
-        make_facts(SkillChainDesign(seed, (2,), 80, 0.0, 0.0, mean=-1.0, sd=1.0, fact_sd=0.5))
+        make_facts(SkillChainDesign(seed, (2,), 80, 0.0, 0.0, mean=-1.0, sd=0.8, fact_sd=0.5))
         for seed in range(30)
     ]
     log_odds = np.log([facts.q / (1 - facts.q) for facts in many])
     skill_means = log_odds.mean(axis=2)
     assert skill_means.mean() == pytest.approx(-1.0, abs=0.1)
-    assert skill_means.std() == pytest.approx(np.sqrt(1 + 0.25 / 10), abs=0.08)
+    assert skill_means.std() == pytest.approx(np.sqrt(0.64 + 0.25 / 10), abs=0.06)
     assert (log_odds - skill_means[..., None]).std() == pytest.approx(0.5 * np.sqrt(0.9), abs=0.02)
 
 
