@@ -95,5 +95,5 @@ def test_part_of_a_head_is_not_rotated_anywhere() -> None:
 
 @pytest.mark.parametrize("token", [-1, True, "1", 1.5])
 def test_no_token_to_begin_with(token: Any) -> None:
-    with pytest.raises(InvalidInput, match="bos_token_id is .*, write a whole number from 0 on"):
+    with pytest.raises(InvalidInput, match=r"bos_token_id is .*, write a whole number from 0 on"):
         config_of("llama3", bos_token_id=token)
