@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "score": "log probabilities of recorded trajectories under a model",
     "pretrain": "a small transformer from scratch, on a task with computed verdicts",
     "power-vs-temperature": "sampling p(y)**alpha is not sampling at temperature 1/alpha: tables and figures",
+    "power-on-transformers": "the same on a trained transformer: every method at equal tokens, beside the exact truth",
     "estimator-validation": "estimators against their exact bias and variance, methods at equal cost",
     "learned-twists": "twists learned by regression and by contrast: how much less the estimate of Z varies",
     "validate": "the kernels and estimators against the exact truth of small models",

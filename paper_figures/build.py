@@ -30,6 +30,7 @@ from paper_figures import (
     estimator_panels,
     first_token_ranking,
     planted_defect_damage,
+    power_on_transformers,
     two_laws,
 )
 from paper_figures.columns import Layout, read_csv, write_csv
@@ -88,6 +89,11 @@ FIGURES: dict[str, FigureSpec] = {
         ("first_token_ranking",),
         "Temperature and power can rank first tokens in opposite orders.",
     ),
+    "power_on_transformers": FigureSpec(
+        power_on_transformers.draw,
+        ("power_on_transformers",),
+        "On a trained transformer, methods at equal tokens come near the power law where their proposal does.",
+    ),
     "planted_defect_damage": FigureSpec(
         planted_defect_damage.draw,
         ("planted_defect_damage",),
@@ -120,6 +126,7 @@ LAYOUTS: dict[str, Layout] = {
     "estimator_bias_and_variance": estimator_panels.LAYOUT,
     "estimator_against_length": estimator_panels.LAYOUT,
     "equal_cost_curves": equal_cost_curves.LAYOUT,
+    "power_on_transformers": power_on_transformers.LAYOUT,
 }
 
 PDF_METADATA = {"Creator": "rolloutlab", "Producer": "matplotlib", "CreationDate": None}

@@ -1,0 +1,242 @@
+"""What each method hands out for the same number of generated tokens, prompt by prompt.
+
+A replicate of a method is one population or one chain for one prompt. What it hands out is a law over rows: the normalised weights of a
+population, or the last state of a chain, with weight 1. Averages over replicates are then averages of what one would get.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Float64, Int, Int32, Key
+
+from experiments.samplers.batches import draw_batches
+from experiments.samplers.catalogue import METHODS as SAMPLERS
+from experiments.samplers.catalogue import make_settings
+from theory.ledger import Ledger, totals
+from theory.mcmc import (
+    Prompts,
+    blockwise,
+    num_stages,
+    suffix_regeneration,
+    uniform_cut,
+)
+from theory.protocols import Kernel, SequenceModel
+from theory.shared_prompts import share_prompts
+
+BLOCK = 2
+ROLLOUTS = 2
+# Rows that a batch of populations holds.
+_BATCH_ROWS = 1 << 13
+
+
+class Handed(NamedTuple):
+    """P prompts, R replicates, N rows each.
+
+    Attributes:
+        size: of one replicate: particles, or moves of the chain.
+        tokens: [P, R, N, T] 0 past a row's length.
+        lengths: [P, R, N].
+        log_p: [P, R, N] base log probability.
+        weights: [P, R, N] sum to 1 over N.
+        ess_fraction: [P, R] effective share of the rows before anything was resampled last; NaN for chains.
+        accept_rate: [P] of the moves; NaN for populations.
+        cost: of one replicate on average, by column of the ledger.
+    """
+
+    size: int
+    tokens: Int32[np.ndarray, "P R N T"]
+    lengths: Int32[np.ndarray, "P R N"]
+    log_p: Float64[np.ndarray, "P R N"]
+    weights: Float64[np.ndarray, "P R N"]
+    ess_fraction: Float64[np.ndarray, "P R"]
+    accept_rate: Float64[np.ndarray, " P"]
+    cost: dict[str, float]
+
+
+class Budget(NamedTuple):
+    """What one replicate may spend.
+
+    Attributes:
+        tokens: generated.
+        mean_length: of a row under token temperature 1/alpha, by which tokens become particles and moves.
+        replicates: R.
+        seed: of the run.
+    """
+
+    tokens: int
+    mean_length: float
+    replicates: int
+    seed: int
+
+
+Reads = tuple[tuple[int, ...], ...]
+Run = Callable[[SequenceModel[Any], Reads, float, Budget], Handed]
+
+
+def _population(
+    name: str,
+    options: Mapping[str, Any],
+    tokens_a_particle: Callable[[float], float],
+    weighted: bool,
+    model: SequenceModel[Any],
+    prompts: Reads,
+    alpha: float,
+    budget: Budget,
+) -> Handed:
+    size = max(2, round(budget.tokens / tokens_a_particle(budget.mean_length)))
+    given = {"alpha": alpha, **options}
+    if "particles" in SAMPLERS[name].options:
+        given["particles"] = size
+        num_per_prompt, rows_an_id = budget.replicates, size
+    else:  # rows one by one: a replicate is as many of them as fit the budget
+        num_per_prompt, rows_an_id = budget.replicates * size, 1
+    settings = make_settings(name, given)
+    key = jax.random.key(budget.seed)
+    num_ids = len(prompts) * num_per_prompt
+    batch_size = min(num_ids, max(1, _BATCH_ROWS // rows_an_id))
+    drawn = [
+        *draw_batches(
+            key, model, prompts, num_per_prompt, batch_size, SAMPLERS[name].sampler, settings
+        )
+    ]
+    shape = (len(prompts), budget.replicates, size)
+    log_weights = np.concatenate([rows.log_weight for rows in drawn]).reshape(shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
+    weights = np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    ess_fraction = 1 / (weights**2).sum(axis=-1) / size
+    if not weighted:
+        weights = np.full(shape, 1 / size)
+        ess_fraction = np.full(shape[:2], np.nan)
+    return Handed(
+        size,
+        np.concatenate([rows.tokens for rows in drawn]).reshape(*shape, -1),
+        np.concatenate([rows.lengths for rows in drawn]).reshape(shape),
+        np.concatenate([rows.base_logp for rows in drawn]).reshape(shape),
+        weights,
+        ess_fraction,
+        np.full(len(prompts), np.nan),
+        # The last batch may hold ids twice: what was spent is shared by all that were drawn.
+        _cost([rows.ledger for rows in drawn], len(drawn) * batch_size * rows_an_id / size),
+    )
+
+
+def _chain(
+    kernel_of: Callable[[float, int], Kernel],
+    num_steps_of: Callable[[int, int], int],
+    moves_that_fit: Callable[[float, int, float], int],
+    model: SequenceModel[Any],
+    prompts: Reads,
+    alpha: float,
+    budget: Budget,
+) -> Handed:
+    num_moves = max(1, moves_that_fit(budget.tokens, model.horizon, budget.mean_length))
+    kernel, num_steps = kernel_of(alpha, num_moves), num_steps_of(num_moves, model.horizon)
+    ids = np.arange(len(prompts) * budget.replicates)
+    which = ids // budget.replicates
+    longest = max(map(len, prompts))
+    tokens = np.zeros((len(ids), longest), np.int32)
+    for row, prompt in enumerate(which):
+        tokens[row, : len(prompts[prompt])] = prompts[prompt]
+    lengths = np.array([len(prompts[prompt]) for prompt in which], np.int32)
+    batch = Prompts(jnp.asarray(tokens), jnp.asarray(lengths), jnp.asarray(ids, jnp.int32))
+    reads = share_prompts(model, which.tolist(), len(prompts))
+    key = jax.random.key(budget.seed)
+    last = jax.device_get(_walk(key, reads, batch, kernel, num_steps))
+    shape = (len(prompts), budget.replicates, 1)
+    return Handed(
+        num_moves,
+        last.tokens.reshape(*shape, -1),
+        last.lengths.reshape(shape),
+        np.asarray(last.log_p, np.float64).sum(axis=1).reshape(shape),
+        np.ones(shape),
+        np.full(shape[:2], np.nan),
+        np.asarray(last.accepted, np.float64).reshape(shape).mean(axis=(1, 2)),
+        _cost([last.ledger], len(ids)),
+    )
+
+
+class _Last(NamedTuple):
+    """Where chains end: rows, the share of accepted moves [B], and what was spent."""
+
+    tokens: Int[Array, "B T"]
+    lengths: Int[Array, " B"]
+    log_p: Float32[Array, "B T"]
+    accepted: Float32[Array, " B"]
+    ledger: Ledger
+
+
+@partial(jax.jit, static_argnames=("kernel", "num_steps"))
+def _walk(
+    key: Key[Array, ""],
+    model: SequenceModel[Any],
+    prompts: Prompts,
+    kernel: Kernel,
+    num_steps: int,
+) -> _Last:
+    def step(state: Any, _: None) -> tuple[Any, Array]:
+        state, info = kernel.step(key, model, state)
+        accepted = info.accepted.astype(jnp.float32)
+        return state, accepted.reshape(-1, accepted.shape[-1]).mean(axis=0)
+
+    state, accepted = jax.lax.scan(step, kernel.init(key, model, prompts), None, length=num_steps)
+    generation = getattr(state, "chains", state).generation
+    rows = generation.trajectories
+    return _Last(rows.tokens, rows.lengths, rows.log_p, accepted.mean(axis=0), generation.ledger)
+
+
+def _suffix(alpha: float, num_moves: int) -> Kernel:
+    del num_moves  # one a step
+    return suffix_regeneration(alpha, alpha, uniform_cut())
+
+
+def _blocks(alpha: float, num_moves: int) -> Kernel:
+    return blockwise(alpha, alpha, uniform_cut(), BLOCK, num_moves)
+
+
+def _suffix_moves(tokens: float, horizon: int, mean_length: float) -> int:
+    """After one whole row, moves of (L + 1) / 2 tokens on average."""
+    del horizon
+    return round((tokens - mean_length) / ((mean_length + 1) / 2))
+
+
+def _block_moves(tokens: float, horizon: int, mean_length: float) -> int:
+    """The same at each stage, with as many tokens as there are by then."""
+    ends = np.minimum(BLOCK * np.arange(1, num_stages(horizon, BLOCK) + 1), mean_length)
+    return round((tokens - mean_length) / float(((ends + 1) / 2).sum()))
+
+
+def _row(mean_length: float) -> float:
+    return mean_length
+
+
+def _row_with_rollouts(mean_length: float) -> float:
+    """Rollouts to the end from every prefix."""
+    return mean_length * (1 + ROLLOUTS * (mean_length - 1) / 2)
+
+
+def _cost(ledgers: list[Ledger], num_replicates: float) -> dict[str, float]:
+    spent = [totals(ledger) for ledger in ledgers]
+    tokens = sum(record["generated_tokens"] for record in spent) / num_replicates
+    # Batched calls are shared by all that stand side by side.
+    calls = float(np.mean([record["model_calls"] for record in spent]))
+    return {"generated_tokens": tokens, "model_calls": calls}
+
+
+METHODS: dict[str, Run] = {
+    "temperature": partial(_population, "importance", {}, _row, False),
+    "importance": partial(_population, "importance", {}, _row, True),
+    "smc": partial(_population, "smc", {}, _row, True),
+    "smc_bridged": partial(_population, "smc", {"bridge": "linear"}, _row, True),
+    "smc_lookahead": partial(
+        _population, "lookahead-smc", {"rollouts": ROLLOUTS}, _row_with_rollouts, True
+    ),
+    "suffix": partial(_chain, _suffix, lambda moves, horizon: moves, _suffix_moves),
+    "blockwise": partial(
+        _chain, _blocks, lambda moves, horizon: num_stages(horizon, BLOCK), _block_moves
+    ),
+}
+"""In the order of the tables. `temperature` draws from another law than all the others, which aim at p^alpha / Z."""
