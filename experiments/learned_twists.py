@@ -16,12 +16,13 @@ import pyarrow as pa
 from experiments import tables
 from experiments.command_line import Words, program
 from experiments.json_output import write_json
+from experiments.language_model import is_transformer, load_transformer
 from experiments.model_argument import load_model
 from experiments.output import STDOUT, check_writable
 from experiments.progress import Progress
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
 from experiments.terminal import make_table, print_table, report_console
-from experiments.twist_exact import exact_table
+from experiments.twist_exact import EXACT, exact_table
 from experiments.twist_fits import (
     NO_PROMPT,
     Prompts,
@@ -32,6 +33,7 @@ from experiments.twist_fits import (
 )
 from experiments.twist_summary import MEASURED, NO_TWIST, PLAIN, summary_of
 from models.tabular.context_model import ContextModel
+from models.tasks.registry import task as find_task
 from models.twists.fit import Schedule
 from models.twists.law_head import init_law_head
 from theory.errors import InvalidInput
@@ -49,7 +51,13 @@ class Config:
         "builtin:toy-f",
         "builtin:hidden-markov",
     )
-    """Toy models, as on the command line."""
+    """Toy models, or transformers that were trained on a task, as on the command line."""
+
+    train_prompts: int = 2048
+    """Of the task of a transformer, to learn from."""
+
+    test_prompts: int = 24
+    """Of that task, to estimate Z on."""
 
     alpha: float = 4.0
     """Power exponent."""
@@ -59,6 +67,9 @@ class Config:
 
     width: int = 64
     """Hidden units of the head that reads next-token laws."""
+
+    window: int = 8
+    """Last tokens that it sees besides."""
 
     num_steps: int = 1500
     """Of Adam."""
@@ -96,28 +107,29 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     Args:
         config: of the run.
         progress: shows how far the work has come.
-        checkpoint: two stages for each model.
+        checkpoint: a stage for each model, and one more for each toy.
 
     Returns:
-        "table" (log Z_hat of every population), "exact" and "summary".
+        "table" (log Z_hat of every population), "exact" (toy models) and "summary".
     """
     measured: list[pa.Table] = []
-    exact: list[pa.Table] = []
+    exact = [tables.from_rows(EXACT, ())]
     for place, name in enumerate(progress(config.models, "models")):
-        toy = load_model(name)
-        sequences = ContextModel.from_table(toy.table)
-        compute_measured = partial(measure, config, name, sequences, NO_PROMPT, NO_PROMPT)
-        measured.append(checkpoint.stage(f"measured-{place}", compute_measured))
-        compute_exact = partial(
-            exact_table,
-            toy,
-            config.alpha,
-            config.num_particles,
-            config.num_rows,
-            _schedule(config)._replace(learning_rate=0.1),
-            config.seed,
+        subject = _subject(config, name)
+        measured.append(
+            checkpoint.stage(f"measured-{place}", partial(measure, config, name, *subject))
         )
-        exact.append(checkpoint.stage(f"exact-{place}", compute_exact))
+        if not is_transformer(name):
+            compute_exact = partial(
+                exact_table,
+                load_model(name),
+                config.alpha,
+                config.num_particles,
+                config.num_rows,
+                _schedule(config)._replace(learning_rate=0.1),
+                config.seed,
+            )
+            exact.append(checkpoint.stage(f"exact-{place}", compute_exact))
     table = pa.concat_tables(measured)
     found = {"table": table, "exact": pa.concat_tables(exact)}
     return found | {"summary": summary_of(table, config.seed)}
@@ -147,8 +159,9 @@ def measure(
     """
     key, alpha = jax.random.key(config.seed), config.alpha
     rows = rows_to_learn_from(key, model, train_prompts, config.num_rows, alpha)
-    heads = {NO_TWIST: init_law_head(key, model.vocab_size, model.horizon, config.width)}
-    heads |= fit_heads(key, model, rows, alpha, config.width, _schedule(config))
+    window = min(config.window, model.horizon)
+    silent = init_law_head(key, model.vocab_size, model.horizon, config.width, window)
+    heads = {NO_TWIST: silent} | fit_heads(key, model, rows, alpha, silent, _schedule(config))
     sizes = (config.num_populations, config.num_particles)
     found = {
         twist: twisted_log_evidences(key, model, head, alpha, test_prompts, *sizes)
@@ -170,6 +183,20 @@ def measure(
             for (prompt, population), value in np.ndenumerate(log_Z_hats)
         ),
     )
+
+
+def _subject(config: Config, name: str) -> tuple[SequenceModel, Prompts, Prompts]:
+    """A model, prompts to learn from and prompts to measure on; a toy model has one prompt, the empty one."""
+    if not is_transformer(name):
+        return ContextModel.from_table(load_model(name).table), NO_PROMPT, NO_PROMPT
+    loaded = load_transformer(name)
+    if "task" not in loaded.about:
+        raise InvalidInput(f"model '{name}': belongs to no task, give one that `pretrain` made")
+    task = find_task(loaded.about["task"])
+    train = task.prompts("train", config.train_prompts, seed=config.seed)
+    test = task.prompts("test", config.test_prompts, seed=config.seed)
+    found = [Prompts(np.asarray(each.tokens), np.asarray(each.lengths)) for each in (train, test)]
+    return loaded.model, found[0], found[1]
 
 
 def _schedule(config: Config) -> Schedule:
@@ -207,6 +234,8 @@ def _show(config: Config, summary: list[dict[str, Any]], exact: list[dict[str, A
         table.add_row(row["model"], row["twist"], *numbers, ends)
     sizes = f"alpha {config.alpha:g}, {config.num_particles} particles"
     print_table(console, f"Heads on next-token laws, {sizes}", table)
+    if not exact:
+        return
     table = make_table("model", "twist", "Var(Z_hat / Z), exact")
     for row in exact:
         table.add_row(row["model"], row["twist"], f"{row['relative_variance']:.4g}")
@@ -217,7 +246,10 @@ def _check(config: Config) -> None:
     check_alpha(config.alpha)
     for option, least in (
         ("num_rows", 1),
+        ("train_prompts", 1),
+        ("test_prompts", 1),
         ("width", 1),
+        ("window", 0),
         ("num_steps", 1),
         ("batch_size", 1),
         ("num_particles", 1),
@@ -229,7 +261,8 @@ def _check(config: Config) -> None:
     if not (math.isfinite(config.learning_rate) and config.learning_rate > 0):
         raise InvalidInput(f"--learning-rate {config.learning_rate}: must be above 0")
     for name in config.models:
-        load_model(name)
+        if not is_transformer(name):
+            load_model(name)
 
 
 PRESETS = {

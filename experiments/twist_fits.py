@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int, Key
 
 from models.twists.fit import Schedule, TwistLoss, fit_twist
-from models.twists.law_head import LawHead, init_law_head
+from models.twists.law_head import LawHead
 from theory.generation import generate, start
 from theory.keys import Role, fold_rows, role_key, row_keys
 from theory.protocols import SequenceModel
@@ -84,23 +84,22 @@ def fit_heads(
     model: SequenceModel,
     rows: TwistRows,
     alpha: float,
-    width: int,
+    begin: LawHead,
     schedule: Schedule,
 ) -> dict[str, LawHead]:
     """A head on the model's next-token laws by each loss, from the same start.
 
     Args:
-        key: of the start and the batches.
+        key: of the batches.
         model: of the tokens.
         rows: to learn from.
         alpha: target exponent.
-        width: hidden units.
+        begin: where both start.
         schedule: how long and how fast.
 
     Returns:
         The heads by the names of the losses.
     """
-    begin = init_law_head(key, model.vocab_size, model.horizon, width)
     return {
         name: fit_twist(key, begin, _itself, loss, model, rows, schedule)[0]
         for name, loss in losses(alpha).items()

@@ -77,7 +77,7 @@ def test_one_number_a_context_learns_log_zeta(
 
 
 def test_a_head_on_laws_lowers_the_variance_without_bias(rows: TwistRows) -> None:
-    start = init_law_head(jax.random.key(2), MODEL.vocab_size, MODEL.horizon, 32)
+    start = init_law_head(jax.random.key(2), MODEL.vocab_size, MODEL.horizon, 32, 1)
     schedule = Schedule(300, 128, 0.03)
     head, losses = fit_twist(jax.random.key(1), start, itself, soft_bellman, MODEL, rows, schedule)
     assert float(losses[-1]) < 1e-3 * float(losses[0])
@@ -94,25 +94,27 @@ def test_a_head_on_laws_lowers_the_variance_without_bias(rows: TwistRows) -> Non
 
 
 def test_a_new_head_says_nothing() -> None:
-    head = init_law_head(jax.random.key(0), 3, 4, 5)
+    head = init_law_head(jax.random.key(0), 3, 4, 5, 2)
     laws = jax.nn.log_softmax(jax.random.normal(jax.random.key(1), (6, 3)))
     prefixes = Prefixes(jnp.zeros((6, 4), jnp.int32), jnp.zeros(6, jnp.int32), laws)
     np.testing.assert_array_equal(head(prefixes), 0.0)
 
 
-def test_features_are_of_the_law_the_last_token_and_the_position() -> None:
+def test_features_are_of_the_law_the_last_tokens_and_the_position() -> None:
     law = np.array([0.5, 0.25, 0.25, 0.0])
     with np.errstate(divide="ignore"):
-        laws = jnp.asarray(np.log(np.tile(law, (3, 1))), jnp.float32)
-    tokens = jnp.array([[3, 3], [3, 2], [1, 2]], jnp.int32)
-    found = np.asarray(law_features(Prefixes(tokens, jnp.array([0, 1, 2], jnp.int32), laws)))
+        laws = jnp.asarray(np.log(np.tile(law, (4, 1))), jnp.float32)
+    tokens = jnp.array([[3, 3, 3], [3, 2, 0], [1, 2, 0], [1, 2, 0]], jnp.int32)
+    lengths = jnp.array([0, 1, 2, 3], jnp.int32)
+    found = np.asarray(law_features(Prefixes(tokens, lengths, laws), 2))
     summary = [1.5 * np.log(2), np.log(0.375), np.log(0.5)]
-    none, last = np.zeros(4), np.eye(4)
+    none, token = np.zeros(4), np.eye(4)
     expected = [
-        [*law, *summary, *none, 1.0, 0.0],
+        [*law, *summary, *none, *none, 1.0, 0.0, 0.0],
         # What stands past the length is not read; at the horizon there is no place left.
-        [*law, *summary, *last[3], 0.0, 1.0],
-        [*law, *summary, *last[2], 0.0, 0.0],
+        [*law, *summary, *token[3], *none, 0.0, 1.0, 0.0],
+        [*law, *summary, *token[2], *token[1], 0.0, 0.0, 1.0],
+        [*law, *summary, *token[0], *token[2], 0.0, 0.0, 0.0],
     ]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
