@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from experiments.benchmarks.cached_transformer import CachedTransformer
+from models.transformer import Transformer
 from theory.generation import Generation, generate, start
 from theory.keys import Role, role_key, row_keys
 
 
-def ancestral_rows(key: Key[Array, ""], model: CachedTransformer, num_rows: int) -> Generation:
+def ancestral_rows(key: Key[Array, ""], model: Transformer, num_rows: int) -> Generation:
     """Draw rows from the model itself, from the empty prompt to eos or the horizon.
 
     Args:
@@ -26,13 +26,13 @@ def ancestral_rows(key: Key[Array, ""], model: CachedTransformer, num_rows: int)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _start_rows(model: CachedTransformer, num_rows: int) -> Generation:
+def _start_rows(model: Transformer, num_rows: int) -> Generation:
     none = jnp.zeros((num_rows, 0), jnp.int32)
     return start(model, none, jnp.zeros(num_rows, jnp.int32))
 
 
 @functools.partial(jax.jit, donate_argnums=2)
-def _ancestral(key: Key[Array, ""], model: CachedTransformer, rows: Generation) -> Generation:
+def _ancestral(key: Key[Array, ""], model: Transformer, rows: Generation) -> Generation:
     num_rows = rows.trajectories.lengths.shape[0]
     keys = row_keys(role_key(key, Role.TOKEN), jnp.arange(num_rows))
     limits = jnp.full(num_rows, model.horizon, jnp.int32)

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Key
 
 from experiments.benchmarks.ancestral import ancestral_rows
-from experiments.benchmarks.cached_transformer import CachedTransformer, random_transformer
 from experiments.benchmarks.pairing import BenchmarkReport, compare
+from experiments.benchmarks.random_model import random_model
+from models.transformer import Transformer
 from theory.resampling.adaptive import ess_adaptive
 from theory.resampling.ancestors import in_place
 from theory.resampling.systematic import systematic
@@ -37,7 +38,7 @@ def run(quick: bool) -> BenchmarkReport:
         The report; its note says how many checks fired.
     """
     num_rows, horizon = (128, 64) if quick else (512, 128)
-    model = random_transformer(jax.random.key(0), horizon=horizon, sharpness=SHARPNESS)
+    model = random_model(jax.random.key(0), horizon=horizon, sharpness=SHARPNESS)
     key = jax.random.key(1)
     sizes = {"N": num_rows, "T": horizon, "V": model.vocab_size}
 
@@ -73,7 +74,7 @@ def _stay(
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _start_population(model: CachedTransformer, num_rows: int) -> Population:
+def _start_population(model: Transformer, num_rows: int) -> Population:
     none = jnp.zeros((1, 0), jnp.int32)
     return start_populations(
         model, none, jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32), num_rows
@@ -82,7 +83,7 @@ def _start_population(model: CachedTransformer, num_rows: int) -> Population:
 
 @functools.partial(jax.jit, donate_argnums=2)
 def _smc(
-    key: Key[Array, ""], model: CachedTransformer, population: Population
+    key: Key[Array, ""], model: Transformer, population: Population
 ) -> tuple[Population, StepInfo]:
     rules, resampler = temperature_proposal(ALPHA), ess_adaptive(_stay, THRESHOLD)
     return smc(key, model, rules, ALPHA, population, resampler, every(model.horizon, block=BLOCK))

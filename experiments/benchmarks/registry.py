@@ -80,6 +80,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="128 tokens sampled in 64 rows from a GPT-2 of 42 million random parameters, 32,000 tokens, against transformers",
         target="experiments.benchmarks.decoding:run_large",
     ),
+    "shared_prefill": Benchmark(
+        largest_ratio=0.15,
+        description="a prompt of 512 tokens read once for 64 rollouts against read by every row",
+        target="experiments.benchmarks.shared_prefill:run",
+    ),
     "smc_overhead": Benchmark(
         largest_ratio=1.15,
         description="SMC for p^4 with adaptive resampling (N = 512, T = 128) against plain ancestral sampling of 512 rows "
