@@ -5,12 +5,18 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from experiments.command_line import unknown
+from models import shipped
 from models.tabular.catalogue import BUILTINS, builtin
 from models.tabular.files import read_model
 from theory.errors import InvalidInput
 from theory.exact.context_table import ContextTable, after_prompt, with_horizon
 
 BUILTIN = "builtin:"
+_TOYS_ONLY = (
+    "is a transformer, and this command needs the exact laws of a toy model (`rolloutlab models` lists them); "
+    "sample, score, exact --from-samples and power-on-transformers take transformers"
+)
 MAX_HORIZON = 1_000_000  # a dynamic program takes a step for every token
 
 
@@ -61,15 +67,19 @@ def load_model(
 
 def _find(argument: str) -> LoadedModel:
     if argument.startswith(BUILTIN):
-        found = builtin(argument.removeprefix(BUILTIN))
+        name = argument.removeprefix(BUILTIN)
+        if name in shipped.MODELS:
+            raise InvalidInput(f"model '{argument}': {_TOYS_ONLY}")
+        if name not in BUILTINS:
+            raise unknown("built-in model", name, [*BUILTINS, *shipped.MODELS])
+        found = builtin(name)
         return LoadedModel(argument, found.make(), found.labels, found.horizon_is_free)
     if not argument:
         raise InvalidInput("model '': is empty, give a JSON model file or builtin:NAME")
     path = Path(argument)
     if os.path.isdir(path):
         raise InvalidInput(
-            f"model '{argument}': folders hold transformers, which this version does not read, "
-            "give a JSON model file or builtin:NAME"
+            f"model '{argument}': a folder holds a transformer, and {_TOYS_ONLY.removeprefix('is a transformer, and ')}"
         )
     if not os.path.exists(path):
         # A word with a dot or a slash was meant as a file.

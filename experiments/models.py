@@ -12,7 +12,11 @@ from experiments.command_line import program
 from experiments.json_output import write_json
 from experiments.model_argument import BUILTIN
 from experiments.output import check_writable
+from models import shipped
+from models.pretrained.json_fields import read_json
+from models.pretrained.own_format import CONFIG_FILE
 from models.tabular.catalogue import BUILTINS
+from models.tasks.registry import task
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ def run(arguments: Arguments) -> int:
         0.
     """
     models = [describe(name) for name in BUILTINS]
+    models += [describe_transformer(name) for name in shipped.MODELS]
     if arguments.json is None:
         _show(models)
     else:
@@ -68,6 +73,30 @@ def describe(name: str) -> dict[str, Any]:
         "eos": list(table.eos),
         "token_labels": list(model.labels),
         "description": model.description,
+    }
+
+
+def describe_transformer(name: str) -> dict[str, Any]:
+    """The same of a shipped transformer, from its configuration alone.
+
+    Args:
+        name: a key of `models.shipped.MODELS`.
+
+    Returns:
+        As `describe`, and task: whose prompts it continues.
+    """
+    fields = read_json(shipped.folder(name) / CONFIG_FILE)
+    trained_on = task(fields["about"]["task"])
+    return {
+        "name": BUILTIN + name,
+        "kind": "transformer",
+        "vocab_size": fields["vocab_size"],
+        "horizon": fields["horizon"],
+        "horizon_is_free": True,
+        "eos": fields["eos"],
+        "token_labels": list(trained_on.labels),
+        "task": trained_on.name,
+        "description": shipped.MODELS[name],
     }
 
 

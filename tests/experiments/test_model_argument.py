@@ -99,7 +99,7 @@ def test_a_prompt_moves_the_start_and_uses_up_the_horizon_of_a_tree(
         ("toy-e.json", None, None, "no such file, give a JSON model file or builtin:NAME"),
         ("./toy-e", None, None, "no such file, give a JSON model file or builtin:NAME"),
         ("n" * 300, None, None, "no such file"),
-        ("checkpoint", None, None, "folders hold transformers, which this version does not read"),
+        ("checkpoint", None, None, "a folder holds a transformer"),
         ("tree.json", "0 x", None, "--prompt '0 x': 'x' is not a token"),
         ("tree.json", "-1", None, "'-1' is not a token"),
         ("tree.json", "9" * 5000, None, "is not a token"),
