@@ -23,8 +23,9 @@ STATE = git rev-parse --git-dir >/dev/null 2>&1 && { git ls-files -coz --exclude
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.installed ## power against temperature on the toy models, and every kernel against the truth: tables and figures (installs on first use)
+demo: $(VENV)/.installed ## power against temperature on toy models and on a transformer, and every kernel against the truth: tables and figures (installs on first use)
 	$(BIN)/rolloutlab power-vs-temperature --alpha 2
+	$(BIN)/rolloutlab power-on-transformers --preset smoke
 	$(BIN)/rolloutlab validate --preset demo --figures results/validation
 
 test: $(VENV)/.installed-dev ## the tests that take minutes, once for each state of the files; ARGS="-k name" selects
