@@ -13,6 +13,7 @@ from theory.importance import token_log_weights
 from theory.resampling.multinomial import multinomial
 from theory.smc import (
     ExactTwist,
+    Prefixes,
     asking_each_child,
     children_along,
     contrastive_loss,
@@ -39,6 +40,23 @@ def test_values_along_rows_are_those_of_their_prefixes() -> None:
         lengths = jnp.full(len(own), place + 1, jnp.int32)
         expected = np.where(ROWS.lengths > place + 1, exact.WRONG(prefixes, lengths), 0.0)
         np.testing.assert_allclose(own[:, place], expected, atol=1e-6)
+
+
+def test_a_twist_is_asked_with_the_prefix_alone_and_its_law() -> None:
+    """Of every row at every place, what it was given comes back as the value of token 0, 1, ..."""
+
+    def told(prefixes: Prefixes) -> jax.Array:
+        powers = 3.0 ** jnp.arange(MODEL.horizon, dtype=jnp.float32)
+        code = jnp.sum((prefixes.tokens.astype(jnp.float32) + 1) * powers, axis=1)
+        return jnp.stack([code, jnp.exp(prefixes.log_probs[:, 0])], axis=1)[:, (0, 1, 1)]
+
+    values = np.asarray(children_along(told, MODEL, ROWS))
+    for place in range(MODEL.horizon - 1):
+        kept = np.where(np.arange(MODEL.horizon) < place, np.asarray(ROWS.tokens), 0)
+        code = (kept + 1) @ 3.0 ** np.arange(MODEL.horizon)
+        np.testing.assert_array_equal(values[:, place, 0], code)
+        law = np.exp(np.asarray(ROWS.log_probs[:, place, 0]))
+        np.testing.assert_allclose(values[:, place, 1], law, rtol=1e-6)
 
 
 def test_the_regression_is_least_at_log_zeta() -> None:
