@@ -47,7 +47,7 @@ def test_a_twist_is_asked_with_the_prefix_alone_and_its_law() -> None:
 
     def told(prefixes: Prefixes) -> jax.Array:
         powers = 3.0 ** jnp.arange(MODEL.horizon, dtype=jnp.float32)
-        code = jnp.sum((prefixes.tokens.astype(jnp.float32) + 1) * powers, axis=1)
+        code = jnp.sum((prefixes.tokens.astype(jnp.float32) + 1) * powers[None, :], axis=1)
         return jnp.stack([code, jnp.exp(prefixes.log_probs[:, 0])], axis=1)[:, (0, 1, 1)]
 
     values = np.asarray(children_along(told, MODEL, ROWS))
