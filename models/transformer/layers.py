@@ -29,8 +29,8 @@ def matmul(
         [B, S, ...].
     """
     precision = jax.lax.Precision.HIGHEST if kernel.dtype == jnp.float32 else None
-    flat = kernel.reshape(kernel.shape[0], -1)
-    return jnp.dot(x, flat, precision=precision).reshape(*x.shape[:2], *kernel.shape[1:])
+    # Not as one flat matrix: a mesh that divides the last axis would have to put the kernel together first.
+    return jnp.tensordot(x, kernel, axes=1, precision=precision)
 
 
 def random_kernel(
