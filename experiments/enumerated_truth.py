@@ -215,6 +215,21 @@ def power_bounds(found: Enumeration, values: Float64[np.ndarray, " M"]) -> Bound
     return Bounds(known / all_of_it, (known + found.missing_power) / all_of_it)
 
 
+def kl_power_temperature(found: Enumeration) -> Float64[np.ndarray, " P"]:
+    """KL(power || temperature 1/alpha) of the two laws given that a completion is one of those enumerated.
+
+    Args:
+        found: the completions.
+
+    Returns:
+        [P] nats.
+    """
+    weights = power_weights(found)
+    log_weights = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
+    known_q = np.log(_total(found, np.exp(found.log_q)))[found.prompt_of]
+    return mean_under(found, weights, log_weights - (found.log_q - known_q))
+
+
 def mean_under(
     found: Enumeration, weights: Float64[np.ndarray, " M"], values: Float64[np.ndarray, " M"]
 ) -> Float64[np.ndarray, " P"]:

@@ -1,7 +1,7 @@
 """What each method hands out for the same number of generated tokens, prompt by prompt.
 
-A replicate of a method is one population or one chain for one prompt. What it hands out is a law over rows: the normalised weights of a
-population, or the last state of a chain, with weight 1. Averages over replicates are then averages of what one would get.
+A replicate of a method is one population or one chain for one prompt. What it hands out is a law over rows: a population with its normalised
+weights, or the states of a chain after each of its moves, all alike (the start is not counted, and nothing is thrown away as burn-in).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Float64, Int, Int32, Key
 
+from experiments.prompts import padded
 from experiments.samplers.batches import draw_batches
 from experiments.samplers.catalogue import METHODS as SAMPLERS
 from experiments.samplers.catalogue import make_settings
@@ -125,8 +126,8 @@ def _population(
 
 
 def _chain(
-    kernel_of: Callable[[float, int], Kernel],
-    num_steps_of: Callable[[int, int], int],
+    kernel_of: Callable[[float], Kernel],
+    num_first_steps: Callable[[int], int],
     moves_that_fit: Callable[[float, int, float], int],
     model: SequenceModel[Any],
     prompts: Reads,
@@ -134,67 +135,75 @@ def _chain(
     budget: Budget,
 ) -> Handed:
     num_moves = max(1, moves_that_fit(budget.tokens, model.horizon, budget.mean_length))
-    kernel, num_steps = kernel_of(alpha, num_moves), num_steps_of(num_moves, model.horizon)
     ids = np.arange(len(prompts) * budget.replicates)
     which = ids // budget.replicates
-    longest = max(map(len, prompts))
-    tokens = np.zeros((len(ids), longest), np.int32)
-    for row, prompt in enumerate(which):
-        tokens[row, : len(prompts[prompt])] = prompts[prompt]
-    lengths = np.array([len(prompts[prompt]) for prompt in which], np.int32)
+    tokens, lengths = (np.asarray(column)[which] for column in padded(prompts))
     batch = Prompts(jnp.asarray(tokens), jnp.asarray(lengths), jnp.asarray(ids, jnp.int32))
     reads = share_prompts(model, which.tolist(), len(prompts))
     key = jax.random.key(budget.seed)
-    last = jax.device_get(_walk(key, reads, batch, kernel, num_steps))
-    shape = (len(prompts), budget.replicates, 1)
+    first = num_first_steps(model.horizon)
+    states = jax.device_get(_walk(key, reads, batch, kernel_of(alpha), first, num_moves))
+    shape = (len(prompts), budget.replicates, num_moves)
     return Handed(
         num_moves,
-        last.tokens.reshape(*shape, -1),
-        last.lengths.reshape(shape),
-        np.asarray(last.log_p, np.float64).sum(axis=1).reshape(shape),
-        np.ones(shape),
+        states.tokens.swapaxes(0, 1).reshape(*shape, -1),
+        states.lengths.T.reshape(shape),
+        np.asarray(states.log_p, np.float64).T.reshape(shape),
+        np.full(shape, 1 / num_moves),
         np.full(shape[:2], np.nan),
-        np.asarray(last.accepted, np.float64).reshape(shape).mean(axis=(1, 2)),
-        _cost([last.ledger], len(ids)),
+        np.asarray(states.accepted, np.float64).T.reshape(shape).mean(axis=(1, 2)),
+        _cost([states.ledger], len(ids)),
     )
 
 
-class _Last(NamedTuple):
-    """Where chains end: rows, the share of accepted moves [B], and what was spent."""
+class _States(NamedTuple):
+    """Chains after each of n moves: rows, log p of each, whether the move was accepted, and what was spent by the end."""
 
-    tokens: Int[Array, "B T"]
-    lengths: Int[Array, " B"]
-    log_p: Float32[Array, "B T"]
-    accepted: Float32[Array, " B"]
+    tokens: Int[Array, "n B T"]
+    lengths: Int[Array, "n B"]
+    log_p: Float32[Array, "n B"]
+    accepted: Float32[Array, "n B"]
     ledger: Ledger
 
 
-@partial(jax.jit, static_argnames=("kernel", "num_steps"))
+@partial(jax.jit, static_argnames=("kernel", "num_first_steps", "num_moves"))
 def _walk(
     key: Key[Array, ""],
     model: SequenceModel[Any],
     prompts: Prompts,
     kernel: Kernel,
-    num_steps: int,
-) -> _Last:
-    def step(state: Any, _: None) -> tuple[Any, Array]:
+    num_first_steps: int,
+    num_moves: int,
+) -> _States:
+    def step(state: Any, _: None) -> tuple[Any, tuple[Array, ...]]:
         state, info = kernel.step(key, model, state)
-        accepted = info.accepted.astype(jnp.float32)
-        return state, accepted.reshape(-1, accepted.shape[-1]).mean(axis=0)
+        rows = getattr(state, "chains", state).generation.trajectories
+        accepted = info.accepted.reshape(-1, rows.lengths.shape[0]).mean(axis=0)
+        return state, (rows.tokens, rows.lengths, rows.log_p.sum(axis=1), accepted)
 
-    state, accepted = jax.lax.scan(step, kernel.init(key, model, prompts), None, length=num_steps)
-    generation = getattr(state, "chains", state).generation
-    rows = generation.trajectories
-    return _Last(rows.tokens, rows.lengths, rows.log_p, accepted.mean(axis=0), generation.ledger)
+    state = kernel.init(key, model, prompts)
+    state, _ = jax.lax.scan(step, state, None, length=num_first_steps)
+    state, (tokens, lengths, log_p, accepted) = jax.lax.scan(step, state, None, length=num_moves)
+    ledger = getattr(state, "chains", state).generation.ledger
+    return _States(tokens, lengths, log_p, accepted, ledger)
 
 
-def _suffix(alpha: float, num_moves: int) -> Kernel:
-    del num_moves  # one a step
+def _suffix(alpha: float) -> Kernel:
     return suffix_regeneration(alpha, alpha, uniform_cut())
 
 
-def _blocks(alpha: float, num_moves: int) -> Kernel:
-    return blockwise(alpha, alpha, uniform_cut(), BLOCK, num_moves)
+def _blocks(alpha: float) -> Kernel:
+    return blockwise(alpha, alpha, uniform_cut(), BLOCK, 1)
+
+
+def _no_steps(horizon: int) -> int:
+    del horizon
+    return 0
+
+
+def _all_but_the_last_stage(horizon: int) -> int:
+    """From then on rows are whole."""
+    return num_stages(horizon, BLOCK) - 1
 
 
 def _suffix_moves(tokens: float, horizon: int, mean_length: float) -> int:
@@ -204,9 +213,9 @@ def _suffix_moves(tokens: float, horizon: int, mean_length: float) -> int:
 
 
 def _block_moves(tokens: float, horizon: int, mean_length: float) -> int:
-    """The same at each stage, with as many tokens as there are by then."""
-    ends = np.minimum(BLOCK * np.arange(1, num_stages(horizon, BLOCK) + 1), mean_length)
-    return round((tokens - mean_length) / float(((ends + 1) / 2).sum()))
+    """One move also at each earlier stage, with as many tokens as there are by then."""
+    ends = BLOCK * np.arange(1, num_stages(horizon, BLOCK))
+    return _suffix_moves(tokens - float(((ends + 1) / 2).sum()), horizon, mean_length)
 
 
 def _row(mean_length: float) -> float:
@@ -234,9 +243,7 @@ METHODS: dict[str, Run] = {
     "smc_lookahead": partial(
         _population, "lookahead-smc", {"rollouts": ROLLOUTS}, _row_with_rollouts, True
     ),
-    "suffix": partial(_chain, _suffix, lambda moves, horizon: moves, _suffix_moves),
-    "blockwise": partial(
-        _chain, _blocks, lambda moves, horizon: num_stages(horizon, BLOCK), _block_moves
-    ),
+    "suffix": partial(_chain, _suffix, _no_steps, _suffix_moves),
+    "blockwise": partial(_chain, _blocks, _all_but_the_last_stage, _block_moves),
 }
 """In the order of the tables. `temperature` draws from another law than all the others, which aim at p^alpha / Z."""

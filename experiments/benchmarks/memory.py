@@ -2,9 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
 
-from models.transformer import Transformer, TransformerState
+from models.transformer import Transformer
+from models.transformer.compiled import decode_step
 
 
 def decode_memory(model: Transformer, num_rows: int, prompt_length: int) -> str:
@@ -33,15 +33,3 @@ def decode_memory(model: Transformer, num_rows: int, prompt_length: int) -> str:
         f"decode step: {temporaries / 1e6:.2f} MB of temporaries beside {held / 1e6:.1f} MB of weights and cache: "
         f"{temporaries / held:.3f} (goal 0.2)"
     )
-
-
-def _step(
-    model: Transformer,
-    state: TransformerState,
-    tokens: Int[Array, " B"],
-    active: Bool[Array, " B"],
-) -> tuple[TransformerState, Float[Array, "B V"]]:
-    return model.step(state, tokens, active)
-
-
-decode_step = jax.jit(_step, donate_argnums=1)
