@@ -18,7 +18,7 @@ STATE = git rev-parse --git-dir >/dev/null 2>&1 && { git ls-files -coz --exclude
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint figures bench constraints clean
+.PHONY: help demo test test-slow lint figures bench bench-gpu constraints clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ figures: $(VENV)/.installed ## rebuild the figures from the committed tables
 bench: $(VENV)/.installed-dev ## every benchmark: ours against a plainly and well written reference
 	@set -e; for name in $$($(BIN)/python -m experiments.benchmarks --list | cut -d ' ' -f 1); do \
 		$(BIN)/python -m experiments.benchmarks $$name; done
+
+bench-gpu: ## decoding and SMC against the memory bandwidth of an accelerator, in the JAX of $(PYTHON): JAX and flax are all it needs
+	@PYTHONPATH=. $(PYTHON) -m experiments.benchmarks.gpu
 
 constraints: ## resolve the newest versions of all dependencies into constraints.txt
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \

@@ -227,12 +227,8 @@ class Attention(nnx.Module):
             "bckgd,bksd->bkcgs", queries, keys, preferred_element_type=jnp.float32
         ) / math.sqrt(keys.shape[-1])
         shares = jax.nn.softmax(jnp.where(seen[:, None, :, None], scores, -jnp.inf), axis=-1)
-        mixed = jnp.einsum(
-            "bkcgs,bksd->bckgd",
-            shares.astype(values.dtype),
-            values,
-            preferred_element_type=jnp.float32,
-        )
+        # Adds up in float32 and is rounded once; asked for float32, XLA on a CPU has no such product of bfloat16.
+        mixed = jnp.einsum("bkcgs,bksd->bckgd", shares.astype(values.dtype), values)
         return self._merge(mixed.astype(x.dtype)), keys, values
 
     def _merge(self, mixed: Float[Array, "B S K G D"]) -> Float[Array, "B S W"]:
