@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -27,6 +28,7 @@ from models.transformer.cost import (
 )
 from models.transformer.published import LLAMA_3_1_8B, LLAMA_3_1_70B, QWEN_2_5_500M
 from tests.models.transformer.families import CONFIGS, tiny
+from tests.models.transformer.scaling_tables import many_particles, sizes, speeds
 
 SCALING = Path(__file__).resolve().parents[3] / "docs" / "scaling.md"
 # Large enough that matrix products are nearly all of the work, and never allocated.
@@ -104,3 +106,8 @@ def test_memory_and_resampling_go_by_rows() -> None:
     fits = Device((weights + 10.5 * row) / 2 / 0.9, 1.0, 1.0, 1.0, 0.0)
     assert most_rows(CONFIG, work, fits) == 10
     assert most_rows(CONFIG, work, fits._replace(memory=weights / 4)) == 0
+
+
+@pytest.mark.parametrize("made", [sizes, speeds, many_particles])
+def test_the_document_has_the_tables_that_the_functions_give(made: Callable[[], str]) -> None:
+    assert made() in SCALING.read_text()
