@@ -21,6 +21,8 @@ from theory.errors import InvalidInput
 from theory.protocols import SequenceModel
 
 MAX_PREFIXES = 1 << 17
+# Prompts that are expanded side by side.
+GROUP = 16
 
 
 class Enumeration(NamedTuple):
@@ -84,7 +86,7 @@ def enumerate_completions(
         prompts: of P rows.
         alpha: exponent, at least 1.
         threshold: probability below which a prefix is not followed.
-        progress: told of the levels.
+        progress: told of the groups of prompts.
 
     Returns:
         The completions.
@@ -96,6 +98,34 @@ def enumerate_completions(
         raise InvalidInput(
             f"alpha {alpha:g}: what enumeration misses is bounded at alpha >= 1 only"
         )
+    starts = range(0, prompts.tokens.shape[0], GROUP)
+    parts = [
+        _enumerate_group(
+            model,
+            Sequences(
+                prompts.tokens[start : start + GROUP], prompts.lengths[start : start + GROUP]
+            ),
+            alpha,
+            threshold,
+        )
+        for start in progress(starts, "enumerating completions")
+    ]
+    moved = [
+        part._replace(prompt_of=part.prompt_of + start)
+        for part, start in zip(parts, starts, strict=True)
+    ]
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in moved])
+
+    names = [name for name in Enumeration._fields if name != "alpha"]
+    return Enumeration(alpha=alpha, **{name: joined(name) for name in names})
+
+
+def _enumerate_group(
+    model: SequenceModel[Any], prompts: Sequences, alpha: float, threshold: float
+) -> Enumeration:
+    """The same for a few prompts, whose prefixes are on the device together."""
     num_prompts = prompts.tokens.shape[0]
     state, laws = _read(model, prompts)
     zeros = np.zeros(num_prompts)
@@ -104,7 +134,7 @@ def enumerate_completions(
     )
     found: list[tuple[np.ndarray, ...]] = []
     missing = np.zeros((3, num_prompts))
-    for depth in progress(range(model.horizon), "enumerating completions"):
+    for depth in range(model.horizon):
         log_laws, log_z = _host_laws(laws, alpha, len(now.log_p))
         children_p = now.log_p[:, None] + log_laws
         children_q = now.log_q[:, None] + alpha * log_laws - log_z[:, None]
@@ -139,8 +169,8 @@ def enumerate_completions(
             break
         if len(parents) > MAX_PREFIXES:
             raise InvalidInput(
-                f"{len(parents)} prefixes of {depth + 1} tokens are likelier than {threshold:g}, at most {MAX_PREFIXES}; "
-                "raise the threshold or take fewer prompts"
+                f"{len(parents)} prefixes of {depth + 1} tokens of {num_prompts} prompts are likelier than {threshold:g}, "
+                f"at most {MAX_PREFIXES}; raise the threshold"
             )
         rows = now.tokens[parents]
         rows[:, depth] = tokens

@@ -207,6 +207,8 @@ def _figure_rows(config: Config, summary: list[dict[str, Any]]) -> list[dict[str
             "model": config.model,
             "label": label,
             **{name: row[name] for name in ("alpha", "metric", "method", "value", "low", "high")},
+            "paired_low": row["value"] - row["gap"] + row["gap_low"],
+            "paired_high": row["value"] - row["gap"] + row["gap_high"],
         }
         for row in summary
         if row["metric"] in ("accuracy", "log_p", "diversity")

@@ -4,12 +4,12 @@ Claim: power is right more often than temperature 1/alpha where planning matters
 power law where its proposal is.
 
 Table `power_on_transformers`: means over prompts with 95 % bootstrap intervals over prompts; `method` holds the methods and the three exact laws, whose
-interval is over prompts too. Produced by the power-on-transformers experiment.
+interval is over prompts too. Prompts differ more than methods do: `paired_low` and `paired_high` are the interval of the difference from the power law on
+the same prompts, added to the power law's mean. Produced by the power-on-transformers experiment.
 """
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -61,6 +61,8 @@ LAYOUT = Layout(
         Column("value", float),
         Column("low", float),
         Column("high", float),
+        Column("paired_low", float),
+        Column("paired_high", float),
     )
 )
 
@@ -82,9 +84,9 @@ def draw(table: pa.Table) -> Figure:
     groups = split_rows(table, "model", "label", "alpha")
     shown = [name for name in METHODS if name in set(table["method"].to_pylist())]
     with paper_style():
-        height = len(groups) * (0.75 + ROW_HEIGHT * max(len(shown), 2)) + 0.35
+        height = len(groups) * (0.75 + ROW_HEIGHT * max(len(shown), 2)) + 0.5
         figure = Figure(figsize=(DOUBLE_COLUMN, height), layout="constrained")
-        figure.legend(handles=_legend(), loc="outside upper left", ncols=4)
+        figure.legend(handles=_legend(), loc="outside upper left", ncols=3)
         axes = figure.subplots(len(groups), len(METRICS), squeeze=False)
         for row, ((_, label, alpha), rows) in zip(axes, groups.items(), strict=True):
             for panel, (metric, text) in zip(row, METRICS.items(), strict=True):
@@ -106,17 +108,17 @@ def _draw_panel(panel: Axes, rows: list[dict[str, Any]], shown: list[str]) -> No
         if name not in by_method:
             continue
         row = by_method[name]
-        ends = np.abs([[row["value"] - row["low"]], [row["high"] - row["value"]]])
-        panel.errorbar(
-            row["value"], place, xerr=ends, color=INK, marker="o", markersize=3.0, linewidth=0.8
-        )
+        for low, high, width in (("low", "high", 0.6), ("paired_low", "paired_high", 2.6)):
+            panel.plot([row[low], row[high]], [place, place], color=INK, linewidth=width)
+        panel.plot(row["value"], place, color=INK, marker="o", markersize=3.5)
     panel.set_ylim(len(shown) - 0.5, -0.5)
     panel.tick_params(axis="y", length=0)
 
 
 def _legend() -> list[Artist]:
-    method = Look(INK, "o", "solid", 0.8)
+    over_prompts, paired = Look(INK, "o", "solid", 0.6), Look(INK, "", "solid", 2.6)
     return [
-        mark(method, "method, 95 % over prompts"),
+        mark(over_prompts, "method, 95 % over prompts"),
+        mark(paired, "paired with the power law"),
         *(mark(look._replace(marker=""), text) for look, text in LAWS.values()),
     ]
