@@ -111,7 +111,7 @@ class TransformerScorer:
             max_new_tokens: horizon, or None for as many tokens as the model reads.
         """
         # What it reads bounds what can be scored; the horizon of sampling does not.
-        loaded = load_transformer(argument, 1).model
+        loaded = load_transformer(argument, 1 if max_new_tokens is None else max_new_tokens).model
         self._model, self._name = loaded, argument
         self.horizon = max_new_tokens or loaded.config.context
         heads = loaded.config.num_heads * self.horizon + loaded.config.width

@@ -134,7 +134,7 @@ def _chain(
     alpha: float,
     budget: Budget,
 ) -> Handed:
-    num_moves = max(1, moves_that_fit(budget.tokens, model.horizon, budget.mean_length))
+    num_moves = max(1, moves_that_fit(float(budget.tokens), model.horizon, budget.mean_length))
     ids = np.arange(len(prompts) * budget.replicates)
     which = ids // budget.replicates
     tokens, lengths = (np.asarray(column)[which] for column in padded(prompts))
@@ -152,7 +152,7 @@ def _chain(
         np.full(shape, 1 / num_moves),
         np.full(shape[:2], np.nan),
         np.asarray(states.accepted, np.float64).T.reshape(shape).mean(axis=(1, 2)),
-        _cost([states.ledger], len(ids)),
+        _cost([states.ledger], float(len(ids))),
     )
 
 
