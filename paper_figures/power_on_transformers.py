@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from paper_figures.columns import ALPHA, LABEL, MODEL, Column, Layout, split_rows
+from paper_figures.panels import title_panels
 from paper_figures.style import (
     ALPHA_TEXT,
     BASE,
@@ -88,14 +89,16 @@ def draw(table: pa.Table) -> Figure:
         figure = Figure(figsize=(DOUBLE_COLUMN, height), layout="constrained")
         figure.legend(handles=_legend(), loc="outside upper left", ncols=3)
         axes = figure.subplots(len(groups), len(METRICS), squeeze=False)
+        titles: dict[Axes, tuple[str, str]] = {}
         for row, ((_, label, alpha), rows) in zip(axes, groups.items(), strict=True):
             for panel, (metric, text) in zip(row, METRICS.items(), strict=True):
                 _draw_panel(panel, [one for one in rows if one["metric"] == metric], shown)
                 panel.set_xlabel(text)
-            row[0].set_title(f"{label}, {ALPHA_TEXT} = {alpha:g}")
+            titles[row[0]] = (label, f", {ALPHA_TEXT} = {alpha:g}")
             row[0].set_yticks(range(len(shown)), [METHODS[name] for name in shown])
             for panel in row[1:]:
                 panel.set_yticks(range(len(shown)), [""] * len(shown))
+        title_panels(figure, titles)
     return figure
 
 

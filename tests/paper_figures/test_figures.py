@@ -72,6 +72,15 @@ def awkward_tables(name: str) -> list[pa.Table]:
             ("variance_of_Z", "length", 8.0, 256, length, "importance_base", size, size, size / 9)
             for length, size in ((4, 1e-8), (64, 1.0), (1024, 1e30))
         ],
+        "power_on_transformers": [
+            (4.0, metric, method, value, value - spread, value + spread, value, value + spread / 9)
+            for metric, value, spread in (
+                ("accuracy", 0.5, 0.5),
+                ("log_p", -1e4, 1e3),
+                ("diversity", 1.0, 0.0),
+            )
+            for method in ("power_law", "temperature", "smc_lookahead")
+        ],
         "equal_cost_curves": [
             (0.5, metric, "rejection", tokens, error, 0.0)
             for metric, error in (("rmse_length", 12.0), ("tv", 0.0))
