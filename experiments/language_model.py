@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from experiments.model_argument import BUILTIN, LoadedModel, load_model
+from experiments.pretraining import MODEL_FOLDER
 from experiments.prompts import Prompt, PromptSource, padded, read_prompts, task_prompts
 from models import shipped
 from models.pretrained.load import Loaded, load_folder
@@ -107,8 +108,14 @@ def load_transformer(argument: str, max_new_tokens: int | None = None) -> Loaded
     if max_new_tokens is not None and not 1 <= max_new_tokens <= MAX_HORIZON:
         raise InvalidInput(f"--max-new-tokens {max_new_tokens}: must be in 1..{MAX_HORIZON}")
     name = argument.removeprefix(BUILTIN)
-    folder = shipped.folder(name) if argument.startswith(BUILTIN) else Path(argument)
+    folder = shipped.folder(name) if argument.startswith(BUILTIN) else _model_folder(argument)
     return load_folder(folder, max_new_tokens)
+
+
+def _model_folder(argument: str) -> Path:
+    """A folder of weights, or the one inside a run folder of `pretrain`."""
+    inside = Path(argument) / MODEL_FOLDER
+    return inside if inside.is_dir() else Path(argument)
 
 
 def _transformer(argument: str, source: PromptSource, max_new_tokens: int | None) -> LanguageModel:

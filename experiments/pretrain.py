@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from experiments.command_line import default, program
 from experiments.output import make_folder
+from experiments.pretraining import MODEL_FOLDER
 from experiments.pretraining.evaluation import evaluate
 from experiments.pretraining.model_folder import write_model
 from experiments.pretraining.settings import Training, complete
@@ -22,15 +23,12 @@ from experiments.terminal import make_table, print_table, report_console
 from models.training.optimiser import OptimiserSettings
 from theory.errors import InvalidInput
 
-MODEL_FOLDER = "model"
-"""Folder of the trained model in its run folder."""
-
 
 @dataclass(frozen=True)
 class Arguments:
     """Train a small transformer on a task, judge it by test prompts, and keep it as a MODEL.
 
-    The run folder, whose path is the last line of stdout, holds the model (folder `model`: what commands take as MODEL), a table of every step, the
+    The run folder, whose path is the last line of stdout and which commands take as MODEL, holds the model (folder `model`), a table of every step, the
     evaluation, and curves for TensorBoard. A run that was killed goes on where it was when the same command is given again, to the same parameters.
     Losses in nats a token.
     """
@@ -65,7 +63,7 @@ def experiment(checkpoint_every: int) -> Experiment[Training]:
         write_model(checkpoint.folder / MODEL_FOLDER, model, config, evaluation)
         return {"table": metrics, "evaluation": evaluation}
 
-    return Experiment("pretrain", 1, compute)
+    return Experiment("pretrain", 2, compute)
 
 
 def run(arguments: Arguments) -> int:

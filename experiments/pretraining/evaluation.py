@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int32
 
 from experiments import tables
 from experiments.pretraining.settings import Training
-from models.tasks import noisy_chain, noisy_chain_laws
+from models.tasks import noisy_chain
+from models.tasks.noisy_chain_laws import answer_law
 from models.tasks.registry import task
+from models.tasks.task import Sequences
 from models.training.evaluation import countdown_truth, held_out_losses, sample_verdicts, vote
 from models.transformer.model import Transformer
 from theory.estimators.bootstrap import mean_interval, ratio_interval, resample_counts
@@ -23,7 +26,7 @@ SCHEMA = tables.schema(quantity=str, value=float, low=float, high=float, means=s
 DEMONSTRATIONS = "nats a token, demonstrations of the test prompts"
 EXACT = "exact for each test prompt"
 SAMPLED = "from samples"
-LAW = "exact law of the training data, all prompts"
+LAW = "exact for each test prompt, of the law that made the data"
 
 _COUNTDOWN: Mapping[str, int] = {"countdown-3": 3, "countdown-4": 4}
 _NOISE: Mapping[str, tuple[float, ...]] = {
@@ -37,7 +40,7 @@ def evaluate(model: Transformer, training: Training) -> pa.Table:
 
     Intervals are 95 % over prompts, by the bootstrap; the samples of a prompt stay together. Countdown's pass@1 is a sum over all well-formed
     completions, and so exact for these prompts. For the noisy chains the law that made their data is known: a model that
-    has learned it is right as often as that law is, and its vote comes to what that law's vote comes to.
+    has learned it is right as often as that law is on the same prompts, and its vote comes to what that law's vote comes to.
 
     Args:
         model: the transformer.
@@ -64,26 +67,31 @@ def evaluate(model: Transformer, training: Training) -> pa.Table:
             _row("probability of a well-formed completion", truth.well_formed, EXACT),
         ]
     if training.task in _NOISE:
-        laws = noisy_chain_laws.error_laws(_NOISE[training.task])
+        right, votes = chain_truth(_NOISE[training.task], prompts)
         rows += [
-            _constant("pass@1 of the data", noisy_chain_laws.pass_at_k(laws, 1)),
-            _constant("majority@infinity of the data", noisy_chain_laws.majority_at_infinity(laws)),
+            _row("pass@1 of the data", right, LAW),
+            _row("majority@infinity of the data", votes, LAW),
         ]
     return tables.from_rows(SCHEMA, rows)
 
 
-def value(evaluation: pa.Table, quantity: str) -> float:
-    """Look a quantity up.
+def chain_truth(noise: tuple[float, ...], prompts: Sequences) -> tuple[Values, Values]:
+    """How right the law behind a noisy chain's data is.
 
     Args:
-        evaluation: of `evaluate`.
-        quantity: its name.
+        noise: of a step.
+        prompts: of the chain.
 
     Returns:
-        The estimate.
+        Of each prompt the probability of the right answer, and what a vote over ever more samples comes to: whether the most likely
+        answer is right; answers within 1e-12 of it tie with it and share the prompt evenly.
     """
-    (found,) = tables.column(evaluation, "value", quantity=quantity)
-    return float(found)
+    empty = Sequences(prompts.tokens[:, :0], jnp.zeros_like(prompts.lengths))
+    law = answer_law(noise, prompts, empty)
+    answers = noisy_chain.answers(prompts, noisy_chain.right_completions(prompts))
+    is_right = np.asarray(answers)[:, None] == np.arange(law.shape[1])
+    is_top = law > law.max(axis=1, keepdims=True) - 1e-12
+    return (law * is_right).sum(axis=1), (is_top & is_right).sum(axis=1) / is_top.sum(axis=1)
 
 
 def _loss_row(losses: Values, num_tokens: Values) -> dict[str, Any]:
@@ -102,7 +110,3 @@ def _resamples(values: Values) -> Int32[np.ndarray, "R n"]:
 def _cells(quantity: str, number: float, interval: Interval, means: str) -> dict[str, Any]:
     ends = {"low": interval.low, "high": interval.high}
     return {"quantity": quantity, "value": number, **ends, "means": means}
-
-
-def _constant(quantity: str, number: float) -> dict[str, Any]:
-    return {"quantity": quantity, "value": number, "low": number, "high": number, "means": LAW}

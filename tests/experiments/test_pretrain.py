@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
 
 from experiments.command_line import parse
+from experiments.language_model import load_transformer
 from experiments.pretrain import PRESETS, Arguments, main
 from experiments.pretraining import training_run
 from experiments.pretraining.model_folder import command
@@ -69,6 +71,16 @@ def test_run_folder_holds_a_model_its_card_and_every_step(uninterrupted: Path) -
     assert not (uninterrupted / "stages").exists()
 
 
+def test_run_folder_is_a_model(uninterrupted: Path) -> None:
+    loaded = load_transformer(str(uninterrupted))
+    expected = load_folder(uninterrupted / "model")
+    assert loaded.about == expected.about
+    for ours, theirs in zip(
+        jax.tree.leaves(loaded.model), jax.tree.leaves(expected.model), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_curves_hold_every_step_once(uninterrupted: Path) -> None:
     table = read_run(uninterrupted)["table"]
     found = events(uninterrupted / "tensorboard")
@@ -100,25 +112,11 @@ def test_interrupted_runs_end_with_the_same_bits(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Before the first state, between two, at one, and on the last step.
-    for step in (2, 9, 12, 19):
+    # Before the first state is stored, between two, and right after one.
+    for step in (2, 9, 12):
         with monkeypatch.context() as patch, pytest.raises(Killed):
             patch.setattr(training_run, "batch_at", dies_at(step))
             run(tmp_path, capsys)
-    folder = run(tmp_path, capsys)
-    assert folder.name == uninterrupted.name
-    files = ("table.parquet", "evaluation.parquet", "model/config.json", "model/README.md")
-    for name in (*files, "model/model.safetensors"):
-        assert (folder / name).read_bytes() == (uninterrupted / name).read_bytes(), name
-    assert [step for step, _ in events(folder / "tensorboard")["loss"]] == list(range(NUM_STEPS))
-
-
-def test_steps_before_a_state_are_not_taken_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(training_run, "batch_at", dies_at(15))
-        run(tmp_path, capsys)
     asked: list[int] = []
     real = training_run.batch_at
 
@@ -127,8 +125,13 @@ def test_steps_before_a_state_are_not_taken_again(
         return real(*arguments)
 
     monkeypatch.setattr(training_run, "batch_at", batch_at)
-    run(tmp_path, capsys)
+    folder = run(tmp_path, capsys)
     assert asked == list(range(12, NUM_STEPS))
+    assert folder.name == uninterrupted.name
+    files = ("table.parquet", "evaluation.parquet", "model/config.json", "model/README.md")
+    for name in (*files, "model/model.safetensors"):
+        assert (folder / name).read_bytes() == (uninterrupted / name).read_bytes(), name
+    assert [step for step, _ in events(folder / "tensorboard")["loss"]] == list(range(NUM_STEPS))
 
 
 def test_how_often_states_are_stored_changes_no_number(
