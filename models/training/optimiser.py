@@ -25,8 +25,8 @@ class OptimiserSettings:
     clip_norm: float = 1.0
     """Most that the global norm of the gradient may be; longer ones are shortened."""
 
-    weight_decay: float = 1.0
-    """Decoupled, on matrices only: scales of norms and biases do not decay."""
+    weight_decay: float | None = None
+    """Decoupled, on matrices only: scales of norms and biases do not decay. By default that of the task, and 0 where there is no task."""
 
     beta1: float = 0.9
     """Adam's decay of the first moment."""
@@ -56,7 +56,7 @@ def check_optimiser(settings: OptimiserSettings, num_steps: int) -> None:
             raise InvalidInput(f"{name} {getattr(settings, name)}: must be above 0 and finite")
     if not 0 <= settings.final_share <= 1:
         raise InvalidInput(f"final_share {settings.final_share}: must be in 0..1")
-    if not 0 <= settings.weight_decay < float("inf"):
+    if settings.weight_decay is not None and not 0 <= settings.weight_decay < float("inf"):
         raise InvalidInput(f"weight_decay {settings.weight_decay}: must be at least 0 and finite")
     for name in ("beta1", "beta2"):
         if not 0 <= getattr(settings, name) < 1:
@@ -103,7 +103,7 @@ def make_optimiser(settings: OptimiserSettings, num_steps: int) -> optax.Gradien
         learning_rate(settings, num_steps),
         b1=settings.beta1,
         b2=settings.beta2,
-        weight_decay=settings.weight_decay,
+        weight_decay=settings.weight_decay or 0.0,
         mask=_matrices,
     )
     chain = optax.chain(optax.clip_by_global_norm(settings.clip_norm), adamw)

@@ -1,6 +1,5 @@
 """`rolloutlab pretrain`: what it leaves behind, and that interruptions leave no trace in it."""
 
-import dataclasses
 import json
 import struct
 from collections.abc import Callable
@@ -154,11 +153,16 @@ def test_card_names_a_command_that_asks_for_the_same(uninterrupted: Path) -> Non
     assert command(training) in (uninterrupted / "model" / "README.md").read_text()
 
 
-def test_seed_and_every_setting_count() -> None:
+def test_open_values_are_those_of_the_task() -> None:
     smoke = PRESETS["smoke"].training
     assert complete(smoke) == complete(complete(smoke))
-    assert complete(dataclasses.replace(smoke, steps=None)).steps == 2000
-    assert complete(Training(task="noisy-chain")).row_tokens == 18
+    countdown, chain = complete(Training()), complete(Training(task="noisy-chain"))
+    assert (countdown.steps, countdown.optimiser.weight_decay, countdown.row_tokens) == (
+        2000,
+        1.0,
+        11,
+    )
+    assert (chain.steps, chain.optimiser.weight_decay, chain.row_tokens) == (1000, 0.1, 18)
 
 
 def test_diverged_training_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_micro_batches_weigh_by_their_tokens() -> None:
         jax.jit(training_step, static_argnums=0)(
             optimiser, model(), initial_state(model(), optimiser), batch(lengths, parts)
         )
-        for parts in (1, 2, 4, 8)
+        for parts in (1, 2, 8)
     ]
     for state, info in results[1:]:
         assert_same(state.params, results[0][0].params, 1e-6)
@@ -137,9 +137,10 @@ def test_learning_rate_ends_where_it_should() -> None:
 def test_what_a_step_shows_is_of_the_parameters_before_it() -> None:
     optimiser, rows = optax.sgd(1.0), batch([4, 2], 1)
     before = initial_state(model(), optimiser)
-    after, info = training_step(optimiser, model(), before, rows)
+    after, info = jax.jit(training_step, static_argnums=0)(optimiser, model(), before, rows)
     flat = PackedRows(*(part[0] for part in rows))
-    (loss, count), slope = jax.value_and_grad(loss_sums, has_aux=True)(before.params, model(), flat)
+    gradient = jax.jit(jax.value_and_grad(loss_sums, has_aux=True))
+    (loss, count), slope = gradient(before.params, model(), flat)
     assert float(info.loss) == pytest.approx(float(loss) / 6, rel=1e-6)
     assert int(info.num_tokens) == int(count) == 6
     mean = jax.tree.map(lambda leaf: leaf / 6, slope)
@@ -167,7 +168,7 @@ def test_training_learns_and_a_stream_goes_on_where_a_state_stands() -> None:
 
     whole, losses = run(initial_state(model(), optimiser), 30)
     assert asked == list(range(30))
-    assert losses[-1] < losses[0] / 3
+    assert 0 < losses[-1] < losses[0] / 3
     part, first = run(initial_state(model(), optimiser), 11)
     rest, last = run(part, 30)
     assert asked[30:] == list(range(30))
