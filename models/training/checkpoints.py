@@ -40,11 +40,10 @@ class TrainingCheckpoints:
         """Store a state.
 
         Args:
-            step: its number; one that is there already is left as it is.
+            step: its number, above those that are there.
             state: a pytree of arrays.
         """
-        if step not in self._manager.all_steps():
-            self._manager.save(step, args=ocp.args.StandardSave(_by_path(state)))
+        self._manager.save(step, args=ocp.args.StandardSave(_by_path(state)))
 
     def latest(self, like: StateT) -> StateT | None:
         """Read the newest state.
@@ -56,7 +55,7 @@ class TrainingCheckpoints:
             The state, bit for bit as it was stored; None if there is none.
 
         Raises:
-            InvalidInput: the newest checkpoint is damaged, or of another model or optimiser.
+            InvalidInput: the newest checkpoint cannot be read.
         """
         step = self._manager.latest_step()
         if step is None:

@@ -19,8 +19,9 @@ def test_help_names_every_command(capfd: pytest.CaptureFixture[str]) -> None:
         assert cli.main([word]) == 0
         out, err = capfd.readouterr()
         assert err == ""
+        width = max(map(len, cli.COMMANDS)) + 2
         for name, meaning in cli.COMMANDS.items():
-            assert f"{name:22}{meaning}\n" in out
+            assert f"{name:{width}}{meaning}\n" in out
 
 
 def test_version(capfd: pytest.CaptureFixture[str]) -> None:

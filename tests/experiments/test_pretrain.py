@@ -116,6 +116,14 @@ def test_interrupted_runs_end_with_the_same_bits(
         with monkeypatch.context() as patch, pytest.raises(Killed):
             patch.setattr(training_run, "batch_at", dies_at(step))
             run(tmp_path, capsys)
+
+    # When the metrics up to a state are there and the state is not.
+    def no_save(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(training_run.TrainingCheckpoints, "save", no_save)
+        run(tmp_path, capsys)
     asked: list[int] = []
     real = training_run.batch_at
 

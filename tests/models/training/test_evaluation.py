@@ -1,8 +1,11 @@
 """Exact success, samples and votes: by two roads each."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from models.pretrained.load import load_folder
+from models.shipped import folder
 from models.tasks.exact_masses import countdown_masses
 from models.tasks.registry import task
 from models.tasks.task import ABSTAIN, Sequences
@@ -17,6 +20,8 @@ from models.training.evaluation import (
 from models.training.loss import loss_sums
 from models.training.packing import pack
 from models.transformer import Transformer, TransformerConfig, random_transformer
+from theory.generation import generate, start
+from theory.keys import Role, role_key, row_keys
 
 TASK = task("countdown-3")
 CONFIG = TransformerConfig(
@@ -55,12 +60,25 @@ def test_truth_of_many_prompts_is_that_of_each() -> None:
     np.testing.assert_allclose(truth.well_formed[-2:], masses.well_formed, rtol=1e-4)
 
 
-def test_samples_are_addressed_and_verified() -> None:
-    prompts = TASK.prompts("test", 6, 0)
-    whole = sample_verdicts(model(), TASK, prompts, 4, 9)
-    assert whole.answers.shape == whole.correct.shape == (6, 4)
-    fewer = sample_verdicts(model(), TASK, Sequences(prompts.tokens[:3], prompts.lengths[:3]), 4, 9)
-    np.testing.assert_array_equal(whole.answers[:3], fewer.answers)
+def test_samples_are_addressed_by_prompt_and_number() -> None:
+    trained = load_folder(folder("countdown-3")).model
+    prompts, key = TASK.prompts("test", 5, 0), role_key(jax.random.key(9), Role.TOKEN)
+    samples = sample_verdicts(trained, TASK, prompts, 4, 9)
+    assert samples.answers.shape == samples.correct.shape == (5, 4)
+    for prompt in range(5):
+        asked = Sequences(
+            jnp.tile(prompts.tokens[prompt], (4, 1)), jnp.tile(prompts.lengths[prompt], 4)
+        )
+        keys = row_keys(key, 4 * prompt + jnp.arange(4))
+        rows = start(trained, asked.tokens, asked.lengths)
+        limits = jnp.full(4, 6, jnp.int32)
+        drawn = jax.jit(generate, static_argnums=2)(keys, trained, (), 1.0, rows, limits)
+        written = Sequences(drawn.trajectories.tokens, drawn.trajectories.lengths)
+        np.testing.assert_array_equal(samples.answers[prompt], TASK.answers(asked, written))
+        np.testing.assert_array_equal(samples.correct[prompt], TASK.verify(asked, written))
+    # Neither all samples of a prompt nor those of different prompts are one draw.
+    assert len(set(samples.answers[0].tolist())) > 1
+    assert 0 < samples.correct.sum() < samples.correct.size
 
 
 def test_votes() -> None:
