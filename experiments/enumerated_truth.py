@@ -281,7 +281,7 @@ def _total(found: Enumeration, values: Float64[np.ndarray, " M"]) -> Float64[np.
 
 
 def _host_laws(
-    laws: Float32[Array, "n V"], alpha: float, num: int
+    laws: Float32[Array, "m V"], alpha: float, num: int
 ) -> tuple[Float64[np.ndarray, "n V"], Float64[np.ndarray, " n"]]:
     """Normalised in float64, so that masses add up to 1 whatever the depth."""
     log_laws = np.asarray(laws, np.float64)[:num]

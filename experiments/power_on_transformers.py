@@ -114,7 +114,7 @@ def experiment() -> Experiment[Config]:
         prompts = padded([prompt.read for prompt in loaded.prompts])
         reads = tuple(prompt.read for prompt in loaded.prompts)
         by_alpha: dict[str, list[dict[str, Any]]] = {"table": [], "truth": [], "summary": []}
-        for alpha in config.alphas:
+        for place, alpha in enumerate(config.alphas):
 
             def truth(alpha: float = alpha) -> pa.Table:
                 found = enumerate_completions(
@@ -122,7 +122,7 @@ def experiment() -> Experiment[Config]:
                 )
                 return tables.from_rows(TRUTH_SCHEMA, truth_rows(found, task, prompts))
 
-            known = checkpoint.stage(f"truth-{alpha:g}", truth).to_pylist()
+            known = checkpoint.stage(f"truth-{place}", truth).to_pylist()
             lengths = [row["length"] for row in known if row["law"] == "temperature_law"]
             budget = Budget(config.tokens, float(np.mean(lengths)), config.replicates, config.seed)
             rows: list[dict[str, Any]] = []
@@ -136,7 +136,7 @@ def experiment() -> Experiment[Config]:
                         METHOD_SCHEMA, method_rows(alpha, name, handed, task, prompts)
                     )
 
-                rows += checkpoint.stage(f"{name}-{alpha:g}", method).to_pylist()
+                rows += checkpoint.stage(f"{name}-{place}", method).to_pylist()
             by_alpha["table"] += rows
             by_alpha["truth"] += known
             by_alpha["summary"] += summary_rows(rows, known, config.seed)
@@ -274,11 +274,15 @@ def _mean(rows: list[dict[str, Any]], column: str) -> str:
 
 
 def _check(config: Config) -> None:
-    for alpha in config.alphas:
-        if not (np.isfinite(alpha) and alpha >= 1):
-            raise InvalidInput(
-                f"--alphas {alpha:g}: must be at least 1, below it there is no truth"
-            )
+    for option, alphas in (
+        ("--alphas", config.alphas),
+        ("--predicted-alphas", config.predicted_alphas),
+    ):
+        for alpha in alphas:
+            if not (np.isfinite(alpha) and alpha >= 1):
+                raise InvalidInput(
+                    f"{option} {alpha:g}: must be at least 1, below it there is no truth"
+                )
     for option, least in (
         ("num_prompts", 2),
         ("tokens", 8),

@@ -101,7 +101,7 @@ def method_rows(
         "accuracy": mean(right),
         "log_p": mean(handed.log_p),
         "length": mean(handed.lengths),
-        "diversity": np.array([_diversity(handed, prompt) for prompt in range(num_prompts)]),
+        "diversity": np.array(list(map(diversity, handed.tokens, handed.weights))),
         "ess_fraction": handed.ess_fraction.mean(axis=1),
         "accept_rate": handed.accept_rate,
     }
@@ -112,13 +112,21 @@ def method_rows(
     ]
 
 
-def _diversity(handed: Handed, prompt: int) -> float:
+def diversity(tokens: Int[np.ndarray, "R N T"], weights: Float64[np.ndarray, "R N"]) -> float:
     """Probability that two replicates hand out different rows.
 
-    1 - sum_y (S(y)^2 - sum_r w_r(y)^2) / (R (R - 1)) with w_r(y) the weight of y in replicate r and S its sum over replicates: unbiased, since only
-    pairs of different replicates count.
+        1 - sum_y (S(y)^2 - sum_r w_r(y)^2) / (R (R - 1))
+
+    with w_r(y) the weight of y in replicate r and S its sum over replicates. Unbiased, over independent replicates of one prompt, for
+    1 - sum_y (E w(y))^2, since only pairs of different replicates count.
+
+    Args:
+        tokens: [R, N, T] 0 past a row's length.
+        weights: [R, N] sum to 1 over N.
+
+    Returns:
+        The estimate.
     """
-    tokens, weights = handed.tokens[prompt], handed.weights[prompt]
     num_replicates, num_rows, width = tokens.shape
     _, which = np.unique(tokens.reshape(-1, width), axis=0, return_inverse=True)
     mass = np.zeros((which.max() + 1, num_replicates))

@@ -13,6 +13,7 @@ from tests.planted_bugs.families import (
     importance,
     lookahead,
     mcmc,
+    on_transformers,
     particle_gibbs,
     resampling,
     smc,
@@ -24,7 +25,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     "Populations": (*smc.DEFECTS, *lookahead.DEFECTS, *twists.DEFECTS),
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
-    "Intervals and moments": estimators.DEFECTS,
+    "Intervals and moments": (*estimators.DEFECTS, *on_transformers.DEFECTS),
     "Token rules and distinct draws": decoding.DEFECTS,
 }
 """In the order in which they are shown."""
