@@ -13,6 +13,7 @@ from experiments.transformer_tables import (
     LAWS,
     METHOD_SCHEMA,
     METRICS,
+    NUM_RESAMPLES,
     SUMMARY_SCHEMA,
     TRUTH_SCHEMA,
     diversity,
@@ -24,6 +25,7 @@ from models.tasks.registry import task
 from models.tasks.text import parse, parse_prompts
 from tests.planted_bugs.damage.on_transformers import of_diversity
 from tests.planted_bugs.on_transformers import replicates_paired_with_themselves
+from theory.estimators.bootstrap import difference_interval, resample_counts
 
 COUNTDOWN = task("countdown-3")
 PROMPTS = parse_prompts(COUNTDOWN, ["2 7 5 1 9 =", "5 3 5 2 0 ="])
@@ -146,7 +148,7 @@ def truth_and_methods() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
                 }
             )
         target = truth[-1]
-        for name, gap in (("near", 0.01), ("far", 1 + rng.normal()), ("temperature", 0.0)):
+        for name, gap in (("near", 0.01), ("far", 1 + 5 * rng.normal()), ("temperature", 0.0)):
             off = {metric: target[metric] + gap for metric in METRICS}
             methods.append({"alpha": 2.0, "method": name, "prompt": prompt, **off})
     rng.shuffle(methods)  # pyright: ignore[reportArgumentType]
@@ -157,6 +159,7 @@ def test_gaps_are_paired_by_prompt() -> None:
     """A constant gap has an interval of no width, however much prompts differ."""
     truth, methods = truth_and_methods()
     rows = {(row["method"], row["metric"]): row for row in summary_rows(methods, truth, 0)}
+    counts = resample_counts(np.random.default_rng(0), 12, NUM_RESAMPLES)
     assert len(rows) == (3 + len(LAWS)) * len(METRICS)
     for metric in METRICS:
         near, far, target = (rows[name, metric] for name in ("near", "far", "power_law"))
@@ -166,7 +169,15 @@ def test_gaps_are_paired_by_prompt() -> None:
         own = [row[metric] for row in methods if row["method"] == "far"]
         assert far["value"] == pytest.approx(np.mean(own))
         assert far["gap"] == pytest.approx(far["value"] - target["value"])
-        assert far["gap_low"] < far["gap"] < far["gap_high"]
+        ours, exact = (
+            np.array([row[metric] for row in sorted(given, key=lambda row: row["prompt"])])
+            for given in (
+                [row for row in methods if row["method"] == "far"],
+                [row for row in truth if row["law"] == "power_law"],
+            )
+        )
+        gaps = difference_interval(counts, ours, exact)
+        assert (far["gap_low"], far["gap_high"]) == (gaps.low, gaps.high)
         assert (target["gap"], target["gap_low"], target["gap_high"]) == (0, 0, 0)
         assert near["prompts"] == 12
     base = rows["base_law", "log_p"]

@@ -15,8 +15,8 @@ REST = tuple(family for family in CONFIGS if family not in CONFORMING)
 
 PROMPTS = np.array([[4, 1, 7], [9, 0, 0], [0, 0, 0], [6, 8, 0]], np.int32)
 PROMPT_LENGTHS = np.array([3, 1, 0, 2], np.int32)
-# The first row ends by eos, the second reaches the horizon, the third has no tokens.
-TOKENS = np.array([[1, 0, 2, 0, 0], [7, 3, 4, 1, 6], [0, 0, 0, 0, 0], [10, 5, 0, 0, 0]], np.int32)
+# The first row ends by eos, the second reaches the horizon, the third has no tokens, the fourth goes on.
+TOKENS = np.array([[1, 0, 2, 0, 0], [7, 3, 4, 1, 6], [0, 0, 0, 0, 0], [10, 6, 0, 0, 0]], np.int32)
 LENGTHS = np.array([3, 5, 0, 2], np.int32)
 
 
