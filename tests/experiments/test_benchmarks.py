@@ -3,9 +3,11 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
+import jax
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from experiments.benchmarks import __main__ as benchmarks
 from experiments.benchmarks.exact_markov import power_text
+from experiments.benchmarks.memory import decode_memory
 from experiments.benchmarks.pairing import (
     BenchmarkReport,
     Result,
@@ -24,6 +27,8 @@ from experiments.benchmarks.pairing import (
 from experiments.benchmarks.particle_filter import agreement
 from experiments.benchmarks.peers import peer_python, running_peer
 from experiments.benchmarks.registry import BENCHMARKS, Benchmark
+from models.transformer import random_transformer
+from tests.models.transformer.families import BASE
 from theory.errors import InvalidInput
 
 
@@ -254,3 +259,13 @@ def test_the_filter_is_timed_where_its_evidence_is_right() -> None:
     said = agreement("ours", np.log([1.1, 0.9, 1.0, 1.2, 0.8]), 0.0)
     assert said.startswith("ours: 5 runs") and "z = 0.00" in said
     assert "z = 3.46" in agreement("ours", np.log([1.0, 1.2, 1.1, 1.05, 1.15, 1.1]), 0.0)
+
+
+def test_a_decode_step_holds_little_beside_weights_and_cache() -> None:
+    """A copy of one layer's keys would show: it is a quarter of the cache."""
+    model = random_transformer(jax.random.key(0), replace(BASE, context=512), horizon=500)
+    said = decode_memory(model, num_rows=16, prompt_length=12)
+    temporaries, held = (float(said.split()[place]) for place in (2, 7))
+    # 16 rows of 512 places, two layers of keys and values of 16 numbers, 4 bytes each.
+    assert 2.0 < held < 2.2
+    assert 0 < temporaries < 0.2 * held

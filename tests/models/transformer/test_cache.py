@@ -103,6 +103,11 @@ def test_lengths_go_with_their_rows() -> None:
     np.testing.assert_array_equal(chosen.lengths, [3, 10, 4, 10, 50])
     np.testing.assert_array_equal(chosen.layers[0][0, :, :3], KEYS[0, :, :3])
     np.testing.assert_array_equal(chosen.layers[0][1], OTHERS[0][1])
+    # As much is copied as the chosen row has, however short the row that it replaces.
+    longer = select_rows(mask, other, cache)
+    np.testing.assert_array_equal(longer.lengths, [30, 1, 40, 1, 5])
+    np.testing.assert_array_equal(longer.layers[0][0, :, :30], OTHERS[0][0, :, :30])
+    np.testing.assert_array_equal(longer.layers[0][1], KEYS[1])
 
 
 @given(
