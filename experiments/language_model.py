@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -124,7 +124,11 @@ def _transformer(argument: str, source: PromptSource, max_new_tokens: int | None
         # A task knows how long its completions are; a folder of weights may not.
         max_new_tokens = find_task(source.task).horizon
     loaded = load_transformer(argument, max_new_tokens)
-    trained_on = cast(str | None, loaded.about.get("task"))
+    trained_on = loaded.about.get("task")
+    if not isinstance(trained_on, str | None):
+        raise InvalidInput(
+            f"model '{argument}': config.json, about: task {trained_on!r} is no name, give a text or --task"
+        )
     name = source.task if source.task is not None else trained_on
     wants_task = source.prompt is None and source.file is None
     if wants_task and name is None:

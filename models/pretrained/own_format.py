@@ -45,6 +45,8 @@ def save_folder(folder: Path, model: Transformer, about: Mapping[str, Any]) -> N
     # save_file writes memory as it lies.
     tensors = {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
     save_file(tensors, folder / SINGLE_FILE)
+    # It makes files that nobody else may read.
+    (folder / SINGLE_FILE).chmod((folder / CONFIG_FILE).stat().st_mode)
 
 
 def own_config(fields: Fields, eos: tuple[int, ...]) -> TransformerConfig:

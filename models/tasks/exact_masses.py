@@ -7,10 +7,11 @@ Countdown's well-formed completions leave over is the mass that any enumeration 
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32, Int
+from jaxtyping import Array, Float32, Int
 
 from models.tasks.countdown import expressions
 from models.tasks.task import Sequences
+from models.transformer.laws import at_token
 from theory.protocols import SequenceModel
 
 
@@ -31,12 +32,6 @@ def sequence_log_probs(
     Returns:
         [B] log p(completion | prompt) at temperature 1.
     """
-
-    def at_token(
-        log_probs: Float[Array, "*batch V"], tokens: Int[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
-        return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
-
     state, _ = model.init(prompts.tokens, prompts.lengths)
     state = model.take(state, prompt_of)
     _, log_p, _ = model.extend(state, completions.tokens, completions.lengths, at_token)

@@ -2,12 +2,11 @@
 
 from models.transformer.config import Llama3Scaling, Rotary, TransformerConfig, check_config
 from models.transformer.decoder import Decoder
+from models.transformer.full_pass import full_log_probs, full_token_log_probs
 from models.transformer.model import (
     Transformer,
     TransformerState,
     from_decoder,
-    full_log_probs,
-    full_token_log_probs,
     random_transformer,
     with_horizon,
 )

@@ -1,13 +1,14 @@
 """Embedding, blocks, norm and head: from tokens to hidden states and from hidden states to logits."""
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, DTypeLike, Float, Float32, Int
 
 from models.transformer.cache import Layers
 from models.transformer.config import TransformerConfig
-from models.transformer.layers import Block, norm, random_kernel
+from models.transformer.layers import Block
+from models.transformer.norms import norm
+from models.transformer.products import precision_of, random_kernel
 
 
 class Decoder(nnx.Module):
@@ -99,7 +100,7 @@ class Decoder(nnx.Module):
             [..., V].
         """
         head = (self.embedding if self.head is None else self.head)[...]
-        precision = jax.lax.Precision.HIGHEST if head.dtype == jnp.float32 else None
+        precision = precision_of(head.dtype)
         return jnp.einsum(
             "...w,vw->...v", hidden, head, precision=precision, preferred_element_type=jnp.float32
         )

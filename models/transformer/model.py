@@ -16,12 +16,12 @@ from models.pytree import register_pytree
 from models.transformer.cache import KeyValueCache, empty_cache, select_rows, take_rows
 from models.transformer.config import TransformerConfig, check_config
 from models.transformer.decoder import Decoder
+from models.transformer.laws import next_law, reduce_laws
 from theory.errors import InvalidInput
 from theory.protocols import Reduce
 
-# Numbers held at a time while a block is read: attention scores of one layer, and laws.
+# Numbers of attention scores of one layer that are held at a time while a block is read.
 _SCORES = 1 << 26
-_LAWS = 1 << 25
 
 
 class TransformerState(NamedTuple):
@@ -102,7 +102,7 @@ class Transformer:
         room = ((0, 0), (0, 0), (0, self.horizon), (0, 0))
         cache = cache._replace(layers=tuple(jnp.pad(layer, room) for layer in cache.layers))
         last = jnp.take_along_axis(tokens, counts[:, None] - 1, axis=1)[:, 0]
-        return TransformerState(cache, counts, last, last), _law(decoder, hidden)
+        return TransformerState(cache, counts, last, last), next_law(decoder, hidden)
 
     def step(
         self, state: TransformerState, tokens: Int[Array, " B"], active: Bool[Array, " B"]
@@ -112,7 +112,7 @@ class Transformer:
         tokens = jnp.where(active, tokens, 0).astype(jnp.int32)
         places = jnp.where(active, lengths, layers[0].shape[2])[:, None]
         hidden, layers = decoder.cached(layers, tokens[:, None], lengths[:, None], places)
-        law = _law(decoder, hidden[:, 0])
+        law = next_law(decoder, hidden[:, 0])
         # No log probability is above 0. With this, who knows the lengths has waited for the law: a compiler that cannot tell whether a row
         # is overwritten (`select`) before the last layer has read it copies the whole cache to be safe.
         lengths = lengths + (active & (law[:, 0] <= 0)).astype(jnp.int32)
@@ -147,7 +147,7 @@ class Transformer:
 
         last = jnp.take_along_axis(inputs.tokens, counts[:, None], axis=1)[:, 0]
         state = state._replace(cache=cache, last=last)
-        return state, jax.tree.map(within, reduced), _law(decoder, hidden)
+        return state, jax.tree.map(within, reduced), next_law(decoder, hidden)
 
     def take(self, state: TransformerState, rows: Int[Array, " B2"]) -> TransformerState:
         """Gather rows; see `SequenceModel.take` and `models.transformer.cache`."""
@@ -176,7 +176,7 @@ class Transformer:
         nowhere = jnp.full_like(lengths, layers[0].shape[2])[:, None]
         hidden, _ = decoder.cached(layers, last[:, None], lengths[:, None] - 1, nowhere)
         state = state._replace(cache=KeyValueCache(layers, lengths), last=last)
-        return state, _law(decoder, hidden[:, 0])
+        return state, next_law(decoder, hidden[:, 0])
 
     def _read(
         self,
@@ -209,7 +209,7 @@ class Transformer:
             # Not a sum: a row's own state, bit for bit.
             own = jnp.max(jnp.where(is_end, hidden, -jnp.inf), axis=1)
             at_end = jnp.where(is_end.any(axis=1), own, at_end)
-            reduced = None if reduce is None else _reduced(decoder, hidden, targets, reduce)
+            reduced = None if reduce is None else reduce_laws(decoder, hidden, targets, reduce)
             return (layers, at_end), reduced
 
         firsts = chunk * jnp.arange(num_chunks, dtype=jnp.int32)
@@ -282,86 +282,3 @@ def with_horizon(model: Transformer, horizon: int) -> Transformer:
     if horizon < 1:
         raise InvalidInput(f"horizon {horizon}: must be at least 1")
     return dataclasses.replace(model, horizon=horizon)
-
-
-def full_log_probs(
-    model: Transformer, tokens: Int[Array, "B S"], lengths: Int[Array, " B"]
-) -> Float32[Array, "B S V"]:
-    """One forward pass over whole rows, without a cache: the law after each token.
-
-    Args:
-        model: the transformer.
-        tokens: [B, S] right-padded, prompt and completion alike.
-        lengths: [B].
-
-    Returns:
-        [B, S, V] natural log; past a row's length finite and unused.
-    """
-    decoder = model.decoder()
-    places = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-    within = places < lengths[:, None]
-    positions = jnp.broadcast_to(places, tokens.shape)
-    # Padding is a segment of its own.
-    hidden = decoder.whole(jnp.where(within, tokens, 0), positions, within.astype(jnp.int32))
-    return jax.nn.log_softmax(decoder.logits(hidden))
-
-
-def full_token_log_probs(
-    model: Transformer, tokens: Int[Array, "B S"], lengths: Int[Array, " B"]
-) -> Float32[Array, "B S"]:
-    """Log probability of every token but the first given those before it, by one forward pass without a cache.
-
-    Args:
-        model: the transformer.
-        tokens: [B, S] right-padded, prompt and completion alike.
-        lengths: [B].
-
-    Returns:
-        [B, S] natural log; 0 for the first token and past a row's length.
-    """
-    decoder = model.decoder()
-    places = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-    within = places < lengths[:, None]
-    positions = jnp.broadcast_to(places, tokens.shape)
-    tokens = jnp.where(within, tokens, 0)
-    hidden = decoder.whole(tokens, positions, within.astype(jnp.int32))
-    log_p = _reduced(decoder, hidden[:, :-1], tokens[:, 1:], at_token)
-    return jnp.where(within, jnp.pad(log_p, ((0, 0), (1, 0))), 0.0)
-
-
-def at_token(
-    log_probs: Float[Array, "*batch V"], tokens: Int[Array, "*batch"]
-) -> Float[Array, "*batch"]:
-    """A `Reduce`: the log probability of the token that stands there.
-
-    Args:
-        log_probs: [..., V].
-        tokens: [...].
-
-    Returns:
-        [...].
-    """
-    return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
-
-
-def _law(decoder: Decoder, hidden: Float[Array, "B W"]) -> Float32[Array, "B V"]:
-    return jax.nn.log_softmax(decoder.logits(hidden))
-
-
-def _reduced(
-    decoder: Decoder,
-    hidden: Float[Array, "B C W"],
-    targets: Int[Array, "B C"],
-    reduce: Reduce,
-) -> PyTree:
-    """Numbers of each position's law; one position after the other where all laws would not fit."""
-    num_rows, chunk = targets.shape
-
-    def at(hidden: Array, targets: Array) -> PyTree:
-        return reduce(jax.nn.log_softmax(decoder.logits(hidden)), targets)
-
-    if num_rows * chunk * decoder.config.vocab_size <= _LAWS:
-        return at(hidden, targets)
-    by_position = (hidden.swapaxes(0, 1), targets.swapaxes(0, 1))
-    values = jax.lax.map(lambda here: at(*here), by_position)
-    return jax.tree.map(lambda value: value.swapaxes(0, 1), values)

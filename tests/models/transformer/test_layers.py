@@ -11,15 +11,10 @@ import pytest
 from flax import nnx
 from jaxtyping import DTypeLike
 
+from models.transformer.attention import Attention, visible
 from models.transformer.config import Activation
-from models.transformer.layers import (
-    Attention,
-    LayerNorm,
-    Perceptron,
-    RMSNorm,
-    activate,
-    visible,
-)
+from models.transformer.layers import Perceptron, activate
+from models.transformer.norms import LayerNorm, RMSNorm
 from tests.models.transformer.families import BASE
 
 RNG = np.random.default_rng(1)

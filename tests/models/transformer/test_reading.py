@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from models.transformer import Transformer, full_log_probs, random_transformer
+from models.transformer import laws as laws_module
 from models.transformer import model as module
-from models.transformer.model import at_token, from_decoder, full_token_log_probs, with_horizon
+from models.transformer.full_pass import full_token_log_probs
+from models.transformer.laws import at_token
+from models.transformer.model import from_decoder, with_horizon
 from tests.models.transformer.families import CONFIGS, tiny
 from theory.errors import InvalidInput
 
@@ -38,7 +41,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read_all(MODEL)
     # Two chunks of the prompts, the second short; three of the block; laws one position after the other.
     monkeypatch.setattr(module, "_SCORES", 2 * 3 * 4 * 11)
-    monkeypatch.setattr(module, "_LAWS", 1)
+    monkeypatch.setattr(laws_module, "_LAWS", 1)
     for got, expected in zip(read_all(MODEL), whole, strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
@@ -53,7 +56,7 @@ def test_scores_of_tokens_are_gathered_laws(monkeypatch: pytest.MonkeyPatch) -> 
             expected[row, place] = laws[row, place - 1, tokens[row, place]]
     got = jax.jit(full_token_log_probs)(MODEL, tokens, lengths)
     np.testing.assert_allclose(got, expected, atol=1e-6)
-    monkeypatch.setattr(module, "_LAWS", 1)
+    monkeypatch.setattr(laws_module, "_LAWS", 1)
     again = jax.jit(lambda *args: full_token_log_probs(*args))(MODEL, tokens, lengths)
     np.testing.assert_allclose(again, expected, atol=1e-6)
 
