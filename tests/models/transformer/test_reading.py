@@ -46,6 +46,20 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+def test_the_law_after_a_block_is_that_after_its_last_token() -> None:
+    """By one forward pass over prompt and block."""
+    _, _, last, lengths, _ = read_all(MODEL)
+    whole = np.zeros((3, 11), np.int32)
+    for row in range(3):
+        prompt = PROMPTS[row, : PROMPT_LENGTHS[row]] if PROMPT_LENGTHS[row] else [3]
+        read = [*prompt, *TOKENS[row, : LENGTHS[row]]]
+        assert lengths[row] == len(read)
+        whole[row, : len(read)] = read
+    laws = np.asarray(jax.jit(full_log_probs)(MODEL, jnp.asarray(whole), lengths))
+    expected = laws[np.arange(3), np.asarray(lengths) - 1]
+    np.testing.assert_allclose(last, expected, atol=1e-5)
+
+
 def test_scores_of_tokens_are_gathered_laws(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = jnp.asarray(np.concatenate([PROMPTS[:2, :4], TOKENS[:2]], axis=1))
     lengths = jnp.array([7, 3])
