@@ -155,7 +155,7 @@ def _transformer(argument: str, source: PromptSource, max_new_tokens: int | None
     # Prompts of another kind than the task's have no verdict.
     verified = task if task is not None and _all_prompts_of(task, rows) else None
     for row in rows:
-        _check_prompt(row, loaded.model, argument)
+        _check_prompt(row, loaded.model, argument, source.file)
     width = padded([row.read for row in rows]).tokens.shape[1]
     return LanguageModel(
         argument, loaded.model, tuple(rows), None, verified, _row_numbers(loaded.model, width)
@@ -175,16 +175,19 @@ def _all_prompts_of(task: Task, rows: Sequence[Prompt]) -> bool:
     return bool(np.asarray(task.is_prompt(padded([row.read for row in rows]))).all())
 
 
-def _check_prompt(row: Prompt, model: Transformer, argument: str) -> None:
-    config, where = model.config, f"prompt {row.prompt_id}"
+def _check_prompt(row: Prompt, model: Transformer, argument: str, file: str | None) -> None:
+    config, where = model.config, f"prompt {row.prompt_id!a}"
+    if file is not None:
+        where = f"{file}, {where}"
     for place, token in enumerate(row.read):
         if token >= config.vocab_size:
             raise InvalidInput(
-                f"{where}: token {token} at position {place}, '{argument}' has 0..{config.vocab_size - 1}"
+                f"{where}: token {token} at position {place}, '{argument}' has 0..{config.vocab_size - 1}; give ids of its tokens"
             )
     places = max(1, len(row.read)) + model.horizon
     if places > config.context:
+        mend = "smaller --max-new-tokens" if len(row.read) < config.context else "shorter prompt"
         raise InvalidInput(
             f"{where}: {len(row.read)} tokens and {model.horizon} new ones, '{argument}' reads at most "
-            f"{config.context}; give a smaller --max-new-tokens"
+            f"{config.context}; give a {mend}"
         )

@@ -53,11 +53,17 @@ def check_keeps(destination: str | Path, source: str | Path) -> None:
 
     Args:
         destination: a file, or `-` for stdout.
-        source: a file that is read, or a name that is none.
+        source: a file or the folder of a model that is read, or a name that is neither.
 
     Raises:
-        InvalidInput: they are one file.
+        InvalidInput: they are one file, or the destination is a file of the folder.
     """
+    if destination != STDOUT and source and os.path.isdir(source) and os.path.isfile(destination):
+        found, folder = Path(os.path.realpath(destination)), Path(os.path.realpath(source))
+        if folder in found.parents:
+            raise InvalidInput(
+                f"output '{destination}': is a file of the input '{source}', give another place"
+            )
     both = destination != STDOUT and os.path.isfile(destination) and os.path.isfile(source)
     if both and os.path.samefile(destination, source):
         raise InvalidInput(f"output '{destination}': is the input itself, give another place")

@@ -153,6 +153,10 @@ def _token_ids(
     where: str, text: str, tokenizer: Tokenizer | None, task: Task | None
 ) -> tuple[int, ...]:
     if tokenizer is not None:
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise InvalidInput(
+                f"{where}, field 'prompt': has half of a surrogate pair, write whole characters"
+            )
         return tuple(tokenizer.encode(text).ids)
     if task is None:
         raise InvalidInput(

@@ -35,6 +35,10 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InvalidInput(
             f"{path}: line {error.lineno} is not JSON ({error.msg}), copy the file again"
         ) from None
+    except (RecursionError, ValueError):  # nested without end, or a number without end
+        raise InvalidInput(
+            f"{path}: is nested too deeply or has too long a number, copy the file again"
+        ) from None
     if not isinstance(content, dict):
         raise InvalidInput(f"{path}: is not a JSON object, copy the file again")
     return content
@@ -71,10 +75,14 @@ class Fields:
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A positive number."""
+        """A positive number that float32 holds."""
         value = self._get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
-            raise self.unfit(name, "a positive number")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 1e-37 < value < 1e38
+        ):
+            raise self.unfit(name, "a positive number that float32 holds")
         return float(value)
 
     def flag(self, name: str, default: bool | None = None) -> bool:

@@ -74,6 +74,10 @@ def load_folder(
     vocab_size = fields.count("vocab_size")
     config = _checked(path, family.config(fields, eos_tokens(folder, fields, vocab_size)))
     weights = open_weights(folder)
+    if config.num_layers > len(weights.files):  # before a recipe of a million layers is made
+        raise InvalidInput(
+            f"{path}: asks for {config.num_layers} layers, and {folder} holds {len(weights.files)} tensors, copy both again"
+        )
     recipe = family.recipe(config, weights.files)
     check_tensors(path, config, recipe, weights)
     tokenizer = load_tokenizer(folder, vocab_size)
@@ -81,9 +85,12 @@ def load_folder(
         horizon = _own_horizon(fields)
     if horizon < 1:
         raise InvalidInput(f"horizon {horizon}: must be at least 1")
+    about = fields.inner("about")
+    if about.has("task"):
+        about.text("task")
     graph, shapes = nnx.split(abstract_decoder(config, _dtype(precision, recipe, weights)))
     model = Transformer(_parameters(recipe, weights, shapes), graph, config, horizon)
-    return Loaded(model, tokenizer, dict(fields.inner("about").values))
+    return Loaded(model, tokenizer, dict(about.values))
 
 
 def _checked(path: Path, config: TransformerConfig) -> TransformerConfig:
@@ -125,4 +132,8 @@ def _assembled(
     whole = np.empty(leaf.shape, leaf.dtype)
     for piece in pieces:
         whole[piece.place or ...] = piece.arrange(weights.read(piece.name))
+        if not np.isfinite(whole[piece.place or ...]).all():
+            raise InvalidInput(
+                f"{weights.where(piece.name)}: holds a NaN, an infinity or a number beyond {leaf.dtype}, copy the file again"
+            )
     return whole

@@ -113,6 +113,24 @@ def test_text_is_read_by_the_tokenizer_of_the_folder(tmp_path: Path) -> None:
     assert len(prompt.read) > 0
 
 
+def test_half_a_character_is_no_text(tmp_path: Path) -> None:
+    path = write_prompts(tmp_path, {"prompt": "\ud800"})
+    with pytest.raises(InvalidInput, match="row 1, field 'prompt': has half of a surrogate pair"):
+        load_language_model(str(PUBLISHED / "llama3"), PromptSource(file=path), 2)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_rows_never_replace_a_file_of_the_model(
+    checkpoint: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = Path(checkpoint) / name
+    before = target.read_bytes()
+    words = [checkpoint, "--method", "ancestral", "--prompt", "1", "--out", str(target)]
+    assert sample.main(words) == 2
+    assert "is a file of the input" in capsys.readouterr().err
+    assert target.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
@@ -131,7 +149,10 @@ def test_text_is_read_by_the_tokenizer_of_the_folder(tmp_path: Path) -> None:
         ([{"prompt": "2 7 x"}], "row 1, task countdown-3, token 2"),
         ([{"prompt": "2 7 5"}], "is no prompt of it"),
         ([{"prompt": [1]}, {"prompt": [2, 99]}], "prompt 1: token 99 at position 1"),
+        ([{"prompt": [99]}], "prompts.jsonl, prompt 0: token 99"),
         ([{"prompt": [1] * 500}], "prompt 0: 500 tokens and 6 new ones"),
+        ([{"prompt": [1] * 12}], "at most 12; give a shorter prompt"),
+        ([{"prompt": [1] * 11}], "at most 12; give a smaller --max-new-tokens"),
     ],
 )
 def test_a_file_that_does_not_suit(

@@ -81,6 +81,17 @@ def reshaped(tensors: dict[str, np.ndarray]) -> None:
     tensors[name] = np.ascontiguousarray(tensors[name].T)
 
 
+def holding(value: float) -> Break:
+    """One number of one tensor is this."""
+
+    def change(tensors: dict[str, np.ndarray]) -> None:
+        matrix = tensors["model.layers.1.mlp.up_proj.weight"].copy()
+        matrix[0, -1] = value
+        tensors["model.layers.1.mlp.up_proj.weight"] = matrix
+
+    return in_weights(change)
+
+
 def other_head(tensors: dict[str, np.ndarray]) -> None:
     """A head that differs from the embedding in one number."""
     head = tensors["model.embed_tokens.weight"].copy()
@@ -120,6 +131,41 @@ BROKEN: dict[str, tuple[str, Break, str]] = {
         "llama3",
         with_bytes(CONFIG, lambda _: b"\xff\xff\xff"),
         "/config.json: byte 0 is not UTF-8, copy",
+    ),
+    "config without end": (
+        "llama3",
+        with_bytes(CONFIG, lambda _: b"[" * 100_000),
+        "/config.json: is nested too deeply or has too long a number, copy",
+    ),
+    "number without end": (
+        "llama3",
+        with_bytes(CONFIG, lambda _: b'{"vocab_size": %s}' % (b"9" * 5000)),
+        "/config.json: is nested too deeply or has too long a number, copy",
+    ),
+    "number beyond float32": (
+        "llama3",
+        in_json(CONFIG, rms_norm_eps=1e299),
+        "/config.json: field rms_norm_eps is 1e\\+299, write a positive number that float32 holds",
+    ),
+    "more layers than tensors": (
+        "llama3",
+        in_json(CONFIG, num_hidden_layers=10**6),
+        "/config.json: asks for 1000000 layers, and ",
+    ),
+    "a weight that is no number": (
+        "llama3",
+        holding(np.nan),
+        "/model.safetensors: tensor model.layers.1.mlp.up_proj.weight: holds a NaN, an infinity or",
+    ),
+    "a weight without end": (
+        "llama3",
+        holding(-np.inf),
+        "/model.safetensors: tensor model.layers.1.mlp.up_proj.weight: holds a NaN, an infinity or",
+    ),
+    "a task that is no name": (
+        "llama3",
+        in_json(CONFIG, about={"task": 5}),
+        "/config.json: about: field task is 5, write a string",
     ),
     "no architecture": (
         "llama3",
