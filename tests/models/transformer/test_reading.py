@@ -88,6 +88,21 @@ def test_padding_is_not_read_and_an_empty_prompt_is_the_start_token() -> None:
     assert np.abs(laws[0] - laws[2]).max() > 0.1
 
 
+def test_a_step_leaves_rows_that_are_not_active_as_they_were() -> None:
+    """What is read next follows what was read last, not the step that did not count."""
+
+    @jax.jit
+    def read(model: Transformer) -> tuple[jax.Array, jax.Array]:
+        state, _ = model.init(jnp.asarray(PROMPTS), jnp.asarray(PROMPT_LENGTHS))
+        state, _ = model.step(state, jnp.array([8, 8, 8]), jnp.array([True, False, False]))
+        _, log_p, law = model.extend(state, jnp.asarray(TOKENS), jnp.asarray(LENGTHS), at_token)
+        return log_p, law
+
+    for after, untouched in zip(read(MODEL), read_all(MODEL)[1:3], strict=True):
+        np.testing.assert_allclose(after[1:], untouched[1:], atol=1e-5)
+        assert np.abs(after[0] - untouched[0]).max() > 0.1
+
+
 def test_bfloat16_weights_give_normalised_float32_laws() -> None:
     model = random_transformer(jax.random.key(0), CONFIGS["mistral"], 3, jnp.bfloat16)
     state, law = jax.jit(Transformer.init)(model, PROMPTS, PROMPT_LENGTHS)
@@ -111,3 +126,18 @@ def test_the_horizon_is_room_and_nothing_else() -> None:
         with_horizon(MODEL, 0)
     with pytest.raises(InvalidInput, match="horizon 0: must be at least 1"):
         from_decoder(MODEL.decoder(), 0)
+
+
+def test_float32_products_are_not_rounded_to_less_on_any_device() -> None:
+    """What an accelerator is asked for; by default it may round the factors to fewer bits."""
+    state, _ = jax.eval_shape(Transformer.init, MODEL, PROMPTS, PROMPT_LENGTHS)
+    programs = (
+        jax.jit(Transformer.init).lower(MODEL, PROMPTS, PROMPT_LENGTHS),
+        jax.jit(Transformer.step).lower(MODEL, state, TOKENS[:, 0], np.ones(3, bool)),
+        jax.jit(full_log_probs).lower(MODEL, PROMPTS, PROMPT_LENGTHS),
+    )
+    for program in programs:
+        products = [line for line in program.as_text().splitlines() if "dot_general" in line]
+        # Of each layer queries and keys, scores, mixing, merging and the perceptron's two; and the head.
+        assert len(products) == 6 * MODEL.config.num_layers + 1
+        assert [line for line in products if "[HIGHEST, HIGHEST]" not in line] == []
