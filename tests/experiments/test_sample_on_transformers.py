@@ -23,6 +23,7 @@ from models.tasks.text import parse_prompts
 from models.transformer import full_log_probs
 from tests.experiments.sampled import draw
 from tests.models.transformer.tables import small
+from theory.ledger import totals
 
 SHIPPED = "builtin:countdown-3"
 COUNTDOWN = task("countdown-3")
@@ -72,6 +73,12 @@ def test_an_id_draws_what_it_draws_in_any_batch(
         np.testing.assert_array_equal(cut.tokens, whole.tokens)
         np.testing.assert_array_equal(cut.lengths, whole.lengths)
         np.testing.assert_allclose(cut.base_logp, whole.base_logp, atol=1e-5)
+
+
+def test_a_batch_reads_no_more_prompts_than_it_can_have() -> None:
+    """Three draws of each of four prompts. Batches of three may have parts of two, so the first reads its one twice; of five, of three."""
+    for size, tokens in ((12, 3 + 0 + 2 + 1), (3, 3 + 3), (5, 3 + 0 + 0)):
+        assert totals(drawn("ancestral", TABLE, 3, size).ledger)["prefill_tokens"] == tokens
 
 
 def forward(rows: list[dict[str, Any]], model: Any, start: int) -> list[list[float]]:
