@@ -12,6 +12,7 @@ from experiments.enumerated_truth import (
     Enumeration,
     base_bounds,
     enumerate_completions,
+    kl_power_temperature,
     mean_under,
     power_bounds,
     power_weights,
@@ -19,6 +20,7 @@ from experiments.enumerated_truth import (
 )
 from experiments.progress import track
 from experiments.prompts import padded
+from models.tabular.constructors import markov_table
 from models.tabular.context_model import ContextModel
 from models.tabular.toys import toy_e
 from tests.models.transformer.tables import small, tabulate
@@ -120,6 +122,32 @@ def test_what_is_missing_accounts_for_the_rest(alpha: float, threshold: float) -
         for law, bounds in enumerate(BOUNDS):
             low, high = bounds(found, values_of(found, coin(seed)))
             assert 0 <= low[0] <= truths[law] + 1e-6 and truths[law] - 1e-6 <= high[0] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("threshold", [1e-30, 0.1])
+def test_the_divergence_is_that_of_the_laws_given_what_was_found(threshold: float) -> None:
+    layers = unroll(TOY)
+    found = coarse(2.5, threshold)
+    laws = (power_law(layers, 2.5).law, temperature_law(layers, 2.5))
+    listed = enumerate_sequences(laws)
+    seen = set(sequences(found))
+    kept = np.array([tuple(row) in seen for row in listed.sequences])
+    assert kept.all() == (threshold < 1e-9)
+    log_pi, log_q = np.asarray(listed.log_probs, np.float64)[:, kept]
+    log_pi, log_q = (log_p - np.log(np.exp(log_p).sum()) for log_p in (log_pi, log_q))
+    expected = np.exp(log_pi) @ (log_pi - log_q)
+    assert expected > 0.01
+    np.testing.assert_allclose(kl_power_temperature(found), [expected], atol=2e-6)
+
+
+def test_every_eos_ends_a_completion() -> None:
+    table = markov_table(
+        (0.5, 0.3, 0.2), ((0.6, 0.1, 0.3), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), (1, 2), horizon=3
+    )
+    model = ContextModel.from_table(table)
+    found = enumerate_completions(model, EMPTY, 2.0, 1e-30, track)
+    listed = enumerate_sequences((base_law(unroll(table)),)).sequences
+    assert sorted(sequences(found)) == sorted(map(tuple, listed))
 
 
 def test_bounds_are_reached_by_the_worst_that_could_be_missing() -> None:
