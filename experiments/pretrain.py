@@ -82,6 +82,10 @@ def run(arguments: Arguments) -> int:
         make_folder(arguments.out)
     done = run_experiment(experiment(arguments.checkpoint_every), training, arguments.run)
     if arguments.out is not None:
+        if not (done.folder / MODEL_FOLDER).is_dir():
+            raise InvalidInput(
+                f"{done.folder / MODEL_FOLDER}: is missing, train it again with --force"
+            )
         shutil.copytree(done.folder / MODEL_FOLDER, arguments.out, dirs_exist_ok=True)
     _report(training, done.tables["evaluation"])
     print(done.folder)

@@ -34,7 +34,7 @@ import pyarrow as pa
 from experiments.json_output import to_plain, write_json
 from experiments.output import make_folder
 from experiments.progress import Progress, say, track
-from experiments.tables import read_parquet, write_parquet
+from experiments.tables import read_parquet, read_unfinished, write_parquet
 from theory.errors import InvalidInput
 
 ConfigT = TypeVar("ConfigT")
@@ -94,7 +94,7 @@ class Checkpoint:
         path = self.stages / f"{name}.parquet"
         if path.exists():
             self.resumed.append(name)
-            return read_parquet(path)
+            return read_unfinished(path)
         table = compute()
         if self._writes:
             write_parquet(table, make_folder(path.parent) / path.name)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Shaped
 
 from experiments.output import open_output
+from theory.errors import InvalidInput
 
 Cell = bool | int | float | str
 
@@ -103,6 +104,27 @@ def read_parquet(path: Path) -> pa.Table:
         The table.
     """
     return pq.ParquetFile(path).read()
+
+
+def read_unfinished(path: Path) -> pa.Table:
+    """Read a table that an earlier attempt at a run has stored.
+
+    Args:
+        path: a Parquet file.
+
+    Returns:
+        The table.
+
+    Raises:
+        InvalidInput: it is missing or damaged.
+    """
+    try:
+        return read_parquet(path)
+    except (OSError, pa.ArrowException) as error:
+        cause = str(error).splitlines()[0]
+        raise InvalidInput(
+            f"{path}: stored by an earlier attempt, cannot be read ({cause}), begin again with --force"
+        ) from error
 
 
 def _cell(value: Any, field: pa.Field, where: str) -> Any:

@@ -99,7 +99,7 @@ def _earlier_rows(path: Path, num_steps: int) -> list[dict[str, Any]]:
     """The metrics of the steps that a stored state has behind it."""
     if num_steps == 0:
         return []
-    rows = tables.read_parquet(path).to_pylist()
+    rows = tables.read_unfinished(path).to_pylist()
     return [row for row in rows if row["step"] < num_steps]
 
 

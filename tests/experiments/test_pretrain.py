@@ -1,6 +1,7 @@
 """`rolloutlab pretrain`: what it leaves behind, and that interruptions leave no trace in it."""
 
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,16 @@ def test_run_folder_is_a_model(uninterrupted: Path) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_run_without_its_model_is_trained_again(
+    uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = shutil.copytree(uninterrupted.parents[1], tmp_path / "results")
+    shutil.rmtree(results / "pretrain" / uninterrupted.name / "model")
+    words = [*SMOKE, "--results-dir", str(results), "--out", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "model: is missing, train it again with --force" in capsys.readouterr().err
+
+
 def test_curves_hold_every_step_once(uninterrupted: Path) -> None:
     table = read_run(uninterrupted)["table"]
     found = events(uninterrupted / "tensorboard")
@@ -124,6 +135,11 @@ def test_interrupted_runs_end_with_the_same_bits(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(training_run.TrainingCheckpoints, "save", no_save)
         run(tmp_path, capsys)
+    (stored,) = tmp_path.rglob("stages/metrics.parquet")
+    stored.rename(stored.with_name("aside"))
+    assert main([*SMOKE, "--results-dir", str(tmp_path)]) == 2
+    assert "metrics.parquet: stored by an earlier attempt, cannot" in capsys.readouterr().err
+    stored.with_name("aside").rename(stored)
     asked: list[int] = []
     real = training_run.batch_at
 

@@ -135,6 +135,12 @@ def test_a_run_that_fails_is_incomplete_and_goes_on_from_its_last_stage(
         "stages/stage-0.parquet",
         "stages/stage-1.parquet",
     }
+    stored = folder / "stages" / "stage-0.parquet"
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[:20])
+    with pytest.raises(InvalidInput, match=r"stage-0.parquet: .*, begin again with --force"):
+        run_experiment(EXPERIMENT, config, options)
+    stored.write_bytes(whole)
     done = run_experiment(EXPERIMENT, config, options)
     assert "resumed" in capsys.readouterr().err
     assert Path(config.calls).read_text() == "0\n1\n2\n"
