@@ -141,3 +141,18 @@ def test_float32_products_are_not_rounded_to_less_on_any_device() -> None:
         # Of each layer queries and keys, scores, mixing, merging and the perceptron's two; and the head.
         assert len(products) == 6 * MODEL.config.num_layers + 1
         assert [line for line in products if "[HIGHEST, HIGHEST]" not in line] == []
+
+
+def test_scores_softmax_and_logits_of_bfloat16_weights_are_float32() -> None:
+    model = random_transformer(jax.random.key(0), CONFIGS["mistral"], 3, jnp.bfloat16)
+    state, _ = jax.eval_shape(Transformer.init, model, PROMPTS, PROMPT_LENGTHS)
+    step = jax.jit(Transformer.step).lower(model, state, TOKENS[:, 0], np.ones(3, bool))
+    lines = step.as_text().splitlines()
+    products = [line for line in lines if "dot_general" in line]
+    # Scores of each layer, and the head.
+    widened = [line for line in products if line.endswith("xf32>")]
+    assert len(widened) == model.config.num_layers + 1
+    # A softmax over the 6 + 3 places of each layer.
+    softmax = [line for line in lines if "stablehlo.exponential" in line and "x9x" in line]
+    assert len(softmax) == model.config.num_layers
+    assert all(line.endswith("x9xf32>") for line in softmax)
