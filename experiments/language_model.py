@@ -107,13 +107,20 @@ def load_transformer(argument: str, max_new_tokens: int | None = None) -> Loaded
     """
     if max_new_tokens is not None and not 1 <= max_new_tokens <= MAX_HORIZON:
         raise InvalidInput(f"--max-new-tokens {max_new_tokens}: must be in 1..{MAX_HORIZON}")
-    name = argument.removeprefix(BUILTIN)
-    folder = shipped.folder(name) if argument.startswith(BUILTIN) else _model_folder(argument)
-    return load_folder(folder, max_new_tokens)
+    return load_folder(weights_folder(argument), max_new_tokens)
 
 
-def _model_folder(argument: str) -> Path:
-    """A folder of weights, or the one inside a run folder of `pretrain`."""
+def weights_folder(argument: str) -> Path:
+    """Where the configuration and the weights of a transformer lie.
+
+    Args:
+        argument: MODEL of the command line, a transformer.
+
+    Returns:
+        The folder of a shipped model, the one inside a run folder of `pretrain`, or the folder itself.
+    """
+    if argument.startswith(BUILTIN):
+        return shipped.folder(argument.removeprefix(BUILTIN))
     inside = Path(argument) / MODEL_FOLDER
     return inside if inside.is_dir() else Path(argument)
 

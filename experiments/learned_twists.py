@@ -18,6 +18,7 @@ from experiments.command_line import Words, program
 from experiments.json_output import write_json
 from experiments.language_model import is_transformer, load_transformer
 from experiments.model_argument import load_model
+from experiments.model_identity import WithModels, model_digests, with_models
 from experiments.output import STDOUT, check_writable
 from experiments.progress import Progress
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
@@ -216,7 +217,8 @@ def run(arguments: Arguments) -> int:
     _check(config)
     if arguments.json is not None:
         check_writable(arguments.json)
-    done = run_experiment(EXPERIMENT, config, arguments.run)
+    identity = WithModels(config, model_digests(config.models))
+    done = run_experiment(with_models(EXPERIMENT), identity, arguments.run)
     summary, exact = done.tables["summary"].to_pylist(), done.tables["exact"].to_pylist()
     if arguments.json != STDOUT:
         _show(config, summary, exact)

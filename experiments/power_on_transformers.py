@@ -20,6 +20,7 @@ from experiments.enumerated_truth import enumerate_completions, kl_power_tempera
 from experiments.exact_from_samples import from_samples
 from experiments.json_output import write_json
 from experiments.language_model import LanguageModel, PromptSource, load_language_model
+from experiments.model_identity import WithModels, model_digests, with_models
 from experiments.output import STDOUT, check_writable, make_folder
 from experiments.progress import Progress
 from experiments.prompts import padded
@@ -228,7 +229,8 @@ def run(arguments: Arguments) -> int:
     _load(arguments.config)
     if arguments.json is not None:
         check_writable(arguments.json)
-    done = run_experiment(experiment(), arguments.config, arguments.run)
+    config = WithModels(arguments.config, model_digests([arguments.config.model]))
+    done = run_experiment(with_models(experiment()), config, arguments.run)
     files = draw_to_files(
         FIGURES[FIGURE].draw(done.tables[FIGURE]), make_folder(done.folder / "figures"), FIGURE
     )
