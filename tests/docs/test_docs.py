@@ -102,6 +102,7 @@ def test_named_files_exist(path: Path) -> None:
     assert [str(file) for file in links + names if not file.exists()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", documents_with("python"), ids=document_name)
 def test_python_blocks_run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # One script per document, in which each block keeps its lines, so that a traceback points into the document.

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# A process that compiles everything anew.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 # None in sys.modules is a package that cannot be imported.
 ABSENT = ("jaxtyping", "pyarrow", "tyro", "safetensors", "tokenizers", "matplotlib", "tensorboardX")

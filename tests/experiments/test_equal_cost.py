@@ -112,6 +112,7 @@ def test_rejection_is_the_mean_of_independent_draws() -> None:
         assert abs(root - math.sqrt(variance / outcome.size)) < 5 * error
 
 
+@pytest.mark.slow
 def test_tokens_are_those_of_the_ledger() -> None:
     layers = unroll(problem().table)
     for name, law in (

@@ -29,6 +29,9 @@ from theory.exact.importance_moments import (
 )
 from theory.exact.length_scaling import variances_at_length
 
+# Whole runs of the experiment.
+pytestmark = pytest.mark.slow
+
 SMOKE = PRESETS["smoke"].config
 NUM_DRAWS, REPLICATES = SMOKE.num_draws[-1], SMOKE.replicates  # shapes that the smoke run compiles
 

@@ -15,6 +15,9 @@ from experiments.twist_summary import MEASURED, NO_TWIST, summary_of
 from models.tabular.context_model import ContextModel
 from models.tabular.toys import toy_e
 
+# Whole runs of the experiment.
+pytestmark = pytest.mark.slow
+
 SMOKE = PRESETS["smoke"].config
 
 

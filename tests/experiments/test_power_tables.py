@@ -83,6 +83,7 @@ def test_divergences_and_the_law_beside_them() -> None:
         assert row["radius_alpha"] == 1 + law.radius
 
 
+@pytest.mark.slow
 def test_effective_sample_sizes_and_crossovers() -> None:
     model = load_model("builtin:toy-d")
     rows = ess_rows(model, 2.0, (4, 8))

@@ -19,6 +19,9 @@ from models.tabular.context_model import ContextModel
 from tests.conftest import ROOT
 from theory.exact import Draws, Law, draw_sequences
 
+# Whole runs of the demonstration.
+pytestmark = pytest.mark.slow
+
 SMOKE = ("--preset", "smoke")
 ONE_TOKEN: dict[str, Any] = {
     "kind": "markov",

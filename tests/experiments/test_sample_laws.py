@@ -156,6 +156,7 @@ def test_a_draw_from_a_density_has_that_density() -> None:
     assert {tuple(row["tokens"]) for row in hot} != {tuple(row["tokens"]) for row in last}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -170,6 +171,7 @@ def test_weights_estimate_the_normaliser(words: tuple[str, ...]) -> None:
     check_weights(draw(*words), LOG_MILD_Z, smallest_bias=0.05)
 
 
+@pytest.mark.slow
 def test_a_perfect_twist_has_no_variance_and_a_poor_one_no_bias(tmp_path: Path) -> None:
     perfect = draw("--method", "twisted-smc", "--particles", "4", "--num", "50")
     np.testing.assert_allclose([row["log_Z_hat"] for row in perfect], LOG_Z, atol=1e-5)

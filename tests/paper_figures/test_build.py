@@ -45,6 +45,7 @@ def start(out_dir: Path, cwd: Path, **changes: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_two_processes_that_differ_in_all_that_should_not_matter_build_the_same_bytes(
     tmp_path: Path,
 ) -> None:

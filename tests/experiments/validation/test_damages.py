@@ -180,6 +180,7 @@ def rows_of(toy: Case, names: tuple[str, ...]) -> list[Row]:
     return validate(entries, [toy], SIZES["quick"], 0, compiler("quick"), track)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", DAMAGES)
 def test_a_damage_is_seen_where_it_is(
     what: str, toy: Case, monkeypatch: pytest.MonkeyPatch
@@ -194,6 +195,7 @@ def test_a_damage_is_seen_where_it_is(
     assert found[damage.quantity] == BIASED
 
 
+@pytest.mark.slow
 def test_without_damage_all_of_them_are_ok(toy: Case) -> None:
     names = {name for damage in DAMAGES.values() for name in damage.spoiled}
     assert {row.verdict for row in rows_of(toy, tuple(sorted(names)))} == {OK}

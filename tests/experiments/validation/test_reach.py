@@ -81,6 +81,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("models")
 def test_what_is_never_reached_is_evidence_as_far_as_the_target_would_have_shown_it(
     capsys: pytest.CaptureFixture[str],

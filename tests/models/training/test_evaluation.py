@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from models.pretrained.load import load_folder
 from models.shipped import folder
@@ -22,6 +23,9 @@ from models.training.packing import pack
 from models.transformer import Transformer, TransformerConfig, random_transformer
 from theory.generation import generate, start
 from theory.keys import Role, role_key, row_keys
+
+# A model is sampled and scored.
+pytestmark = pytest.mark.slow
 
 TASK = task("countdown-3")
 CONFIG = TransformerConfig(

@@ -59,6 +59,7 @@ def assert_same(ours: Any, theirs: Any, tolerance: float) -> None:
         np.testing.assert_allclose(x, y, atol=tolerance, rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_micro_batches_weigh_by_their_tokens() -> None:
     lengths = [4, 4, 4, 3, 1, 1, 2, 1]
     optimiser = optax.sgd(1.0)  # moves by the gradient itself

@@ -30,6 +30,9 @@ from theory.mcmc import Prompts, suffix_regeneration, uniform_cut
 from theory.resampling.systematic import systematic
 from theory.smc import every, log_evidence, smc, start_populations, temperature_proposal
 
+# Every program is compiled for several meshes.
+pytestmark = pytest.mark.slow
+
 
 def full_log_p(model: Transformer, drawn: Trajectories) -> np.ndarray:
     """The log probs of generated tokens by one forward pass without a cache, on one device."""

@@ -27,6 +27,9 @@ from theory.smc import (
 )
 from theory.smc.twist_losses import TwistRows
 
+# Heads are trained.
+pytestmark = pytest.mark.slow
+
 
 def soft_bellman(values: jax.Array, rows: TwistRows) -> jax.Array:
     return soft_bellman_loss(values, rows, ALPHA)

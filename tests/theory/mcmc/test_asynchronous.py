@@ -154,6 +154,7 @@ def test_a_step_goes_on_where_the_last_one_stopped(
     )
 
 
+@pytest.mark.slow
 def test_rewards_and_entropies_are_those_of_the_lockstep_kernel() -> None:
     """Entropies are recorded when a token is drawn; lockstep moves read the sequences again."""
     chains = start(BASE)

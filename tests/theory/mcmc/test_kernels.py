@@ -248,6 +248,7 @@ def test_multiple_try() -> None:
     np.testing.assert_array_equal(info.moved, outcome.before != outcome.after)
 
 
+@pytest.mark.slow
 def test_three_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each try has noise of its own: two tries cannot tell a third that is one of them."""
     space, design = sequence_space(TABLE, ALPHA), make_design(ALPHA, ALPHA, uniform_cut())

@@ -55,6 +55,7 @@ def test_a_swap_with_the_wrong_sign_fails(monkeypatch: pytest.MonkeyPatch) -> No
         np.testing.assert_allclose(invariant @ matrix, invariant, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_jitted_kernel_follows_the_joint_law() -> None:
     model, key = ContextModel.from_table(TABLE), jax.random.key(0)
     kernel = parallel_tempering(LADDER, uniform_cut())
@@ -105,6 +106,7 @@ def one_step_from_everywhere(kernel: Kernel) -> Outcome:
     return Outcome(np.asarray(before), np.asarray(after), info)
 
 
+@pytest.mark.slow
 def test_three_rungs_follow_the_joint_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep of two exchanges, each with noise of its own: two rungs cannot show that."""
     _, matrix, _ = tempering_matrix(SMALL, THREE, uniform_cut())
