@@ -4,7 +4,6 @@ Rows are drawn from the base model and read once more, so that every step's entr
 (`theory.estimators.small_alpha`). Nothing here needs the model to be a table.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,7 +12,9 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from experiments.progress import say, track
+from experiments.samplers.batches import id_batches
 from experiments.terminal import make_table, print_table, report_console
+from models.tasks.task import Sequences
 from theory.errors import InvalidInput
 from theory.estimators.small_alpha import (
     MIN_DRAWS,
@@ -150,18 +151,16 @@ def _drawn_sums(
     num_rows = len(prompts) * num_samples
     fits = _BATCH_NUMBERS // (model.horizon * model.vocab_size)
     size = min(num_rows, batch_size or max(1, min(_MAX_BATCH, fits)))
-    key = jax.random.key(seed)
-
-    def batches() -> Iterator[StepMoments]:
-        for begin in range(0, num_rows, size):
-            # The last batch is filled up with copies of its last row, so that nothing is compiled twice.
-            rows = np.minimum(np.arange(begin, begin + size), num_rows - 1)
-            of = rows // num_samples
-            yield _draw(key, model, prompts[of], prompt_lengths[of], jnp.asarray(rows))
-
+    key, read = jax.random.key(seed), Sequences(jnp.asarray(prompts), jnp.asarray(prompt_lengths))
+    batches = id_batches(model, read, num_samples, size)
     found = [
-        np.stack([np.asarray(part).sum(axis=1, dtype=np.float64) for part in moments])
-        for moments in track(batches(), "base samples", total=-(-num_rows // size))
+        np.stack(
+            [
+                np.asarray(part).sum(axis=1, dtype=np.float64)
+                for part in _draw(key, batch.model, *batch.prompts, batch.ids)
+            ]
+        )
+        for batch in track(batches, "base samples", total=-(-num_rows // size))
     ]
     return StepMoments(*np.concatenate(found, axis=1)[:, :num_rows].reshape(4, -1, num_samples))
 

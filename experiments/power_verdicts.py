@@ -19,6 +19,7 @@ from theory.exact.laws import Law, base_law, power_law, temperature_law
 from theory.exact.layers import Layers, num_sequences, unroll
 from theory.exact.sampling import draw_sequences
 from theory.goodness_of_fit import counts_p_value
+from theory.reductions import at_token
 
 ERROR = "error"
 P_VALUE = "p-value"
@@ -97,12 +98,8 @@ def _log_probs(model: ContextModel, tokens: jax.Array, lengths: jax.Array) -> ja
     """[B] log p(y) by one teacher-forced pass from the empty prompt."""
     empty = jnp.zeros((tokens.shape[0], 0), jnp.int32)
     state, _ = model.init(empty, jnp.zeros(tokens.shape[0], jnp.int32))
-    _, chosen, _ = model.extend(state, tokens, lengths, _pick)
+    _, chosen, _ = model.extend(state, tokens, lengths, at_token)
     return chosen.sum(axis=1)
-
-
-def _pick(log_probs: jax.Array, tokens: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
 
 
 def _enumeration_error(layers: Layers, alpha: float) -> float:

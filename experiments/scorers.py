@@ -13,9 +13,9 @@ from experiments.language_model import load_transformer
 from experiments.model_argument import load_model
 from models.tabular.context_model import ContextModel
 from models.transformer import Transformer, full_token_log_probs
-from models.transformer.laws import at_token
 from theory.errors import InvalidInput
 from theory.protocols import SequenceModel
+from theory.reductions import at_token
 
 
 class Entry(NamedTuple):

@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Float64, Int, Int32, Key
 
 from experiments.prompts import padded
-from experiments.samplers.batches import draw_batches
+from experiments.samplers.batches import draw_batches, id_batches
 from experiments.samplers.catalogue import METHODS as SAMPLERS
 from experiments.samplers.catalogue import make_settings
 from theory.ledger import Ledger, totals
@@ -26,7 +25,6 @@ from theory.mcmc import (
     uniform_cut,
 )
 from theory.protocols import Kernel, SequenceModel
-from theory.shared_prompts import share_prompts
 
 BLOCK = 2
 ROLLOUTS = 2
@@ -135,14 +133,12 @@ def _chain(
     budget: Budget,
 ) -> Handed:
     num_moves = max(1, moves_that_fit(float(budget.tokens), model.horizon, budget.mean_length))
-    ids = np.arange(len(prompts) * budget.replicates)
-    which = ids // budget.replicates
-    tokens, lengths = (np.asarray(column)[which] for column in padded(prompts))
-    batch = Prompts(jnp.asarray(tokens), jnp.asarray(lengths), jnp.asarray(ids, jnp.int32))
-    reads = share_prompts(model, which.tolist(), len(prompts))
+    num_chains = len(prompts) * budget.replicates
+    (chains,) = id_batches(model, padded(prompts), budget.replicates, num_chains)
+    batch = Prompts(*chains.prompts, chains.ids)
     key = jax.random.key(budget.seed)
     first = num_first_steps(model.horizon)
-    states = jax.device_get(_walk(key, reads, batch, kernel_of(alpha), first, num_moves))
+    states = jax.device_get(_walk(key, chains.model, batch, kernel_of(alpha), first, num_moves))
     shape = (len(prompts), budget.replicates, num_moves)
     return Handed(
         num_moves,
@@ -152,7 +148,7 @@ def _chain(
         np.full(shape, 1 / num_moves),
         np.full(shape[:2], np.nan),
         np.asarray(states.accepted, np.float64).T.reshape(shape).mean(axis=(1, 2)),
-        _cost([states.ledger], float(len(ids))),
+        _cost([states.ledger], float(num_chains)),
     )
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Float64, Int
 
 from experiments import tables
 from experiments.enumerated_truth import (
@@ -18,6 +17,7 @@ from experiments.enumerated_truth import (
     power_weights,
     temperature_bounds,
 )
+from experiments.samplers.verdicts import judge
 from experiments.transformer_methods import Handed
 from models.tasks.task import Sequences, Task
 from theory.estimators.bootstrap import difference_interval, mean_interval, resample_counts
@@ -43,35 +43,6 @@ SUMMARY_SCHEMA: pa.Schema = tables.schema(
 )  # fmt: skip
 
 
-def verdicts(
-    task: Task,
-    prompts: Sequences,
-    prompt_of: Int[np.ndarray, " B"],
-    tokens: Int[np.ndarray, "B T"],
-    lengths: Int[np.ndarray, " B"],
-) -> Bool[np.ndarray, " B"]:
-    """Which completions are right.
-
-    Args:
-        task: with the verifier.
-        prompts: of P rows.
-        prompt_of: [B] the prompt of each completion.
-        tokens: [B, T].
-        lengths: [B].
-
-    Returns:
-        [B].
-    """
-    size = 1 << max(6, (len(lengths) - 1).bit_length())  # few shapes, few compilations
-    which = np.resize(prompt_of, size)
-    questions = Sequences(prompts.tokens[which], prompts.lengths[which])
-    rows = Sequences(
-        jnp.asarray(np.resize(tokens, (size, tokens.shape[1])), jnp.int32),
-        jnp.asarray(np.resize(lengths, size), jnp.int32),
-    )
-    return np.asarray(task.verify(questions, rows))[: len(lengths)]
-
-
 def method_rows(
     alpha: float, method: str, handed: Handed, task: Task, prompts: Sequences
 ) -> list[dict[str, Any]]:
@@ -89,7 +60,7 @@ def method_rows(
     """
     num_prompts, num_replicates, num_rows, width = handed.tokens.shape
     prompt_of = np.repeat(np.arange(num_prompts), num_replicates * num_rows)
-    right = verdicts(
+    right, _ = judge(
         task, prompts, prompt_of, handed.tokens.reshape(-1, width), handed.lengths.reshape(-1)
     )
 
@@ -148,7 +119,8 @@ def truth_rows(found: Enumeration, task: Task, prompts: Sequences) -> list[dict[
         Rows of `TRUTH_SCHEMA`: accuracy between `accuracy` and `accuracy_high`; the others over the completions that were enumerated, of which
         `missing` is the share that was not: of the law itself, and of Z, at most, for the power law.
     """
-    right = verdicts(task, prompts, found.prompt_of, found.tokens, found.lengths).astype(float)
+    correct, _ = judge(task, prompts, found.prompt_of, found.tokens, found.lengths)
+    right = correct.astype(float)
     whole = power_bounds(found, np.ones_like(found.log_p))
     laws: tuple[tuple[str, np.ndarray, Bounds, np.ndarray], ...] = (
         (LAWS[0], np.exp(found.log_p), base_bounds(found, right), found.missing_p),

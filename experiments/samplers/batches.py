@@ -1,17 +1,34 @@
 """Draw many ids in batches of one shape."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
 from experiments.prompts import padded
 from experiments.samplers.rows import PromptBatch, Rows, Sampler, first_rows
 from experiments.samplers.settings import Settings
+from models.tasks.task import Sequences
 from theory.protocols import SequenceModel
 from theory.shared_prompts import share_prompts
+
+
+class IdBatch(NamedTuple):
+    """B ids side by side.
+
+    Attributes:
+        model: reads each distinct prompt of the batch once.
+        prompts: of the ids.
+        ids: [B] ascending.
+        num_kept: how many of them count; the others are copies of the last.
+    """
+
+    model: SequenceModel[Any]
+    prompts: PromptBatch
+    ids: Int[Array, " B"]
+    num_kept: int
 
 
 def draw_batches(
@@ -37,18 +54,36 @@ def draw_batches(
     Yields:
         The rows of one batch after the other.
     """
-    num_ids = len(prompts) * num_per_prompt
-    all_prompts = padded(prompts)
+    for batch in id_batches(model, padded(prompts), num_per_prompt, batch_size):
+        rows = sampler(key, batch.model, batch.prompts, batch.ids, settings)
+        yield first_rows(rows, batch.num_kept * (len(rows.lengths) // batch_size))
+
+
+def id_batches(
+    model: SequenceModel[Any], prompts: Sequences, num_per_prompt: int, batch_size: int
+) -> Iterator[IdBatch]:
+    """Cut ids 0, 1, ... into batches of one shape, in which every distinct prompt is read once.
+
+    Args:
+        model: of the tokens.
+        prompts: of P rows.
+        num_per_prompt: ids of each; id i belongs to prompt i // num_per_prompt.
+        batch_size: of them side by side.
+
+    Yields:
+        The batches.
+    """
+    num_prompts, width = prompts.tokens.shape
+    num_ids = num_prompts * num_per_prompt
     # Neighbouring ids have few prompts among them.
-    num_distinct = min(len(prompts), (batch_size + num_per_prompt - 2) // num_per_prompt + 1)
+    num_distinct = min(num_prompts, (batch_size + num_per_prompt - 2) // num_per_prompt + 1)
     for start in range(0, num_ids, batch_size):
         # The last batch is filled up with copies of its last id, so that nothing is compiled twice.
         ids = np.minimum(np.arange(start, start + batch_size), num_ids - 1)
         which = ids // num_per_prompt
-        batch = PromptBatch(*(jnp.asarray(column[which]) for column in all_prompts))
-        reads = model
-        if all_prompts.tokens.shape[1]:
-            reads = share_prompts(model, which.tolist(), num_distinct)
-        rows = sampler(key, reads, batch, jnp.asarray(ids, jnp.int32), settings)
-        num_kept = min(batch_size, num_ids - start) * (len(rows.lengths) // batch_size)
-        yield first_rows(rows, num_kept)
+        yield IdBatch(
+            share_prompts(model, which.tolist(), num_distinct) if width else model,
+            PromptBatch(*(jnp.asarray(column[which]) for column in prompts)),
+            jnp.asarray(ids, jnp.int32),
+            min(batch_size, num_ids - start),
+        )

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float32, Int
 
 from models.tasks.countdown import expressions
 from models.tasks.task import Sequences
-from models.transformer.laws import at_token
 from theory.protocols import SequenceModel
+from theory.reductions import at_token
 
 
 def sequence_log_probs(

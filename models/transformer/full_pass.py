@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int
 
-from models.transformer.laws import at_token, reduce_laws
+from models.transformer.laws import reduce_laws
 from models.transformer.model import Transformer
+from theory.reductions import at_token
 
 
 def full_log_probs(

@@ -1,7 +1,6 @@
 """Next-token laws of hidden states, and numbers of them."""
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Int, PyTree
 
 from models.transformer.decoder import Decoder
@@ -51,18 +50,3 @@ def reduce_laws(
     by_position = (hidden.swapaxes(0, 1), targets.swapaxes(0, 1))
     values = jax.lax.map(lambda here: at(*here), by_position)
     return jax.tree.map(lambda value: value.swapaxes(0, 1), values)
-
-
-def at_token(
-    log_probs: Float[Array, "*batch V"], tokens: Int[Array, "*batch"]
-) -> Float[Array, "*batch"]:
-    """A `Reduce`: the log probability of the token that stands there.
-
-    Args:
-        log_probs: [..., V].
-        tokens: [...].
-
-    Returns:
-        [...].
-    """
-    return jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 from numpy import ndarray
 
+from theory.reductions import at_token
+
 Ints = Int[Array, "..."] | Int[ndarray, "..."]
 Bools = Bool[Array, "..."] | Bool[ndarray, "..."]
 
@@ -15,8 +17,7 @@ def token_and_log_prob(
     log_probs: Float[Array, "*batch V"], tokens: Int[Array, "*batch"]
 ) -> dict[str, Array]:
     """What `extend` is asked to reduce each position to: its token, and the log probability that the law gives it."""
-    at_token = jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
-    return {"token": tokens, "log_prob": at_token}
+    return {"token": tokens, "log_prob": at_token(log_probs, tokens)}
 
 
 @jax.jit

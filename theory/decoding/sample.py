@@ -10,6 +10,7 @@ from theory.decoding.noise import gumbels
 from theory.decoding.pipeline import TokenLaw, token_law
 from theory.decoding.row_law import has_law
 from theory.decoding.rule import Parameter, TokenRule, per_row
+from theory.reductions import at_token
 
 # Noise for more tokens than this costs more than two smaller races.
 MOST_IN_ONE_RACE = 1024
@@ -85,9 +86,9 @@ def sample_tokens(
     """
     law = token_law(rules, log_probs, counts)
     tokens = draw_tokens(keys, law)
-    log_p = jnp.where(law.failed, -jnp.inf, _at(log_probs, tokens))
+    log_p = jnp.where(law.failed, -jnp.inf, at_token(log_probs, tokens))
     # Without rules q is p to the last bit, so that weights at alpha = 1 are exactly 1.
-    log_q = _at(law.log_probs, tokens) if rules else log_p
+    log_q = at_token(law.log_probs, tokens) if rules else log_p
     return TokenDraw(tokens, log_q, log_p, law.failed)
 
 
@@ -111,7 +112,3 @@ def log_normaliser(log_probs: Float[Array, "B V"], alpha: Parameter) -> Float[Ar
     total = jnp.sum(jnp.where(gaps > -jnp.inf, jnp.exp(exponent * gaps), 0.0), axis=-1)
     log_total = jnp.log(jnp.where(lawful, total, 1.0))
     return jnp.where(lawful, exponent[:, 0] * highest + log_total, -jnp.inf)
-
-
-def _at(log_probs: Float[Array, "B V"], tokens: Int[Array, " B"]) -> Float[Array, " B"]:
-    return jnp.take_along_axis(log_probs, tokens[:, None], axis=-1)[:, 0]

@@ -20,6 +20,7 @@ from theory.estimators.interval import Interval
 from theory.exact.laws import check_alpha
 from theory.exact.small_alpha import SmallAlphaLaw
 from theory.protocols import SequenceModel
+from theory.reductions import at_token
 
 # The third-order coefficients need the third k-statistic.
 MIN_DRAWS = 3
@@ -96,7 +97,7 @@ def step_moments(log_probs: Float[Array, "*batch V"], tokens: Int[Array, "*batch
     """
     probs = jnp.exp(log_probs)
     logs = jnp.where(probs > 0, log_probs, 0.0)
-    drawn = jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
+    drawn = at_token(log_probs, tokens)
     mean = jnp.sum(probs * logs, axis=-1)
     gaps = logs - mean[..., None]
     return StepMoments(

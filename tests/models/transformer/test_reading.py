@@ -9,10 +9,10 @@ from models.transformer import Transformer, full_log_probs, random_transformer
 from models.transformer import laws as laws_module
 from models.transformer import model as module
 from models.transformer.full_pass import full_token_log_probs
-from models.transformer.laws import at_token
 from models.transformer.model import from_decoder, with_horizon
 from tests.models.transformer.families import CONFIGS, tiny
 from theory.errors import InvalidInput
+from theory.reductions import at_token
 
 MODEL = tiny("mistral")
 PROMPTS = np.array([[4, 1, 7, 3, 6, 1], [9, 8, 0, 0, 0, 0], [0] * 6], np.int32)
