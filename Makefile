@@ -37,7 +37,7 @@ test: $(VENV)/.installed-dev ## the tests that take minutes, once for each state
 		$(JAX_CACHE) $(PYTEST) -m "not slow and not gpu" $(ARGS) && echo "$$state" > $(VENV)/.tested; \
 	fi
 
-test-slow: $(VENV)/.installed-dev ## sweeps, clean installs, the commands in the documents
+test-slow: $(VENV)/.installed-slow ## sweeps, clean installs, the commands in the documents
 	$(JAX_CACHE) $(PYTEST) -m "slow and not gpu" $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, types and import rules
@@ -60,7 +60,7 @@ constraints: ## resolve the newest versions of all dependencies into constraints
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(PYTHON) -m venv "$$folder/venv" && "$$folder/venv/bin/pip" install --quiet uv && \
 	"$$folder/venv/bin/uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
-		--extra dev --extra cuda pyproject.toml constraints.in --output-file "$$folder/constraints.txt" && \
+		--extra dev --extra cuda --extra math --extra spark pyproject.toml constraints.in --output-file "$$folder/constraints.txt" && \
 	mv "$$folder/constraints.txt" constraints.txt
 
 clean: ## back to a fresh clone; results/ stays
@@ -71,7 +71,8 @@ clean: ## back to a fresh clone; results/ stays
 # interrupted installation nor an edit made during one passes for up to date.
 $(VENV)/.installed: EXTRAS :=
 $(VENV)/.installed-dev: EXTRAS := [dev]
-$(VENV)/.installed $(VENV)/.installed-dev: pyproject.toml constraints.txt
+$(VENV)/.installed-slow: EXTRAS := [dev,math,spark]
+$(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-slow: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "error: $(PYTHON) is not Python 3.11 or newer with venv: install one, or name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 		exit 1; }
