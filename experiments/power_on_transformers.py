@@ -285,6 +285,9 @@ def _check(config: Config) -> None:
                 raise InvalidInput(
                     f"{option} {alpha:g}: must be at least 1, below it there is no truth"
                 )
+        if list(alphas) != sorted(set(alphas)):
+            listed = ",".join(f"{alpha:g}" for alpha in alphas)
+            raise InvalidInput(f"{option} {listed}: must ascend, each once")
     for option, least in (
         ("num_prompts", 2),
         ("tokens", 8),

@@ -1,6 +1,5 @@
 """Prompts of transformers: of a task, or of a file."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
+from experiments.json_lines import parse_record
 from models.tasks.task import Sequences, Task
 from models.tasks.text import parse_prompts
 from theory.errors import InvalidInput
@@ -120,13 +120,10 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not line.strip():
             continue
         where = f"{path}, row {number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"{where}: not a line of JSON, mend or drop it") from error
-        if not isinstance(record, dict) or "prompt" not in record:
+        record = parse_record(line, where)
+        if "prompt" not in record:
             raise InvalidInput(f"{where}: has no field 'prompt', give token ids or text")
-        yield where, cast(dict[str, Any], record)
+        yield where, record
 
 
 def _read_prompt(

@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import json
 import math
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Annotated, Any, cast
 import tyro
 
 from experiments.command_line import default, program
+from experiments.json_lines import parse_record
 from experiments.json_output import restore, to_line
 from experiments.language_model import is_transformer
 from experiments.output import STDOUT, check_keeps, check_writable, open_output
@@ -150,15 +150,7 @@ def _open(path: Path) -> Generator[Iterable[bytes], None, None]:
 
 def _entries(path: Path, source: Iterable[bytes]) -> Iterator[Entry]:
     for where, line in _lines(path, source):
-        try:
-            record = json.loads(line, object_pairs_hook=_unique_fields)
-        except InvalidInput as error:
-            raise InvalidInput(f"{where}, {error}") from error
-        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested without end
-            raise InvalidInput(f"{where}: not a line of JSON, mend or drop it") from error
-        if not isinstance(record, dict):
-            raise InvalidInput(f"{where}: not a JSON object, mend or drop it")
-        fields = cast(dict[str, Any], record)
+        fields = parse_record(line, where)
         if fields.get("tokens") is None:
             raise InvalidInput(f"{where}, field 'tokens': missing, there is nothing to score")
         prompt = fields.get("prompt")
@@ -178,16 +170,6 @@ def _lines(path: Path, source: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
                 yield f"{path}, row {number}", line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InvalidInput(f"{path}: cannot be unpacked ({error}), give the whole file") from error
-
-
-def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless it holds one field twice."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"field '{twice}': there twice, keep one of them")
-    return fields
 
 
 def _token_ids(value: Any, where: str) -> tuple[int, ...]:

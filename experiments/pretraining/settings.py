@@ -94,7 +94,14 @@ def complete(training: Training) -> Training:
         raise InvalidInput(f"--test-prompts {training.test_prompts}: must be at least 2")
     if training.samples < 1:
         raise InvalidInput(f"--samples {training.samples}: must be at least 1")
-    check_optimiser(training.optimiser, num_steps(training))
+    for option, number in (("batch", training.batch), ("micro-batches", training.micro_batches)):
+        if number < 1:
+            raise InvalidInput(f"--{option} {number}: must be at least 1")
+    try:
+        check_optimiser(training.optimiser, num_steps(training))
+    except InvalidInput as error:
+        name, rest = str(error).split(" ", 1)
+        raise InvalidInput(f"--{name.replace('_', '-')} {rest}") from error
     check_config(transformer_config(training, learned))
     shape(training, learned)
     return training

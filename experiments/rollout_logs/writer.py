@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from experiments.json_lines import parse_record
 from experiments.json_output import plain_line, restore, to_line, to_plain
 from experiments.output import check_writable, open_output
 from experiments.rollout_logs.schema import FIELDS, REASONS, SETTINGS, Field, ordered, validate_row
@@ -134,13 +135,7 @@ def _json_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             where = f"{path}, row {number}"
-            try:
-                record = json.loads(line)
-            except ValueError as error:  # not UTF-8, or not JSON
-                raise InvalidInput(f"{where}: not a line of JSON, mend or drop it") from error
-            if not isinstance(record, dict):
-                raise InvalidInput(f"{where}: not a JSON object, mend or drop it")
-            yield where, record
+            yield where, parse_record(line, where)
 
 
 def _parquet_records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

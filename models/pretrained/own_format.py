@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -63,11 +63,7 @@ def own_config(fields: Fields, eos: tuple[int, ...]) -> TransformerConfig:
         InvalidInput: a field is missing, of the wrong kind, or unknown.
     """
     del eos
-    ours = {field.name for field in dataclasses.fields(TransformerConfig)}
-    if unknown := sorted(set(fields.values) - ours - {"architectures", "horizon", "about"}):
-        raise InvalidInput(
-            f"{fields.where}: field {unknown[0]} is not one of a {ARCHITECTURE}, remove it"
-        )
+    _check_known(fields, TransformerConfig, {"architectures", "horizon", "about"})
     sizes = ("vocab_size", "width", "num_layers", "num_heads", "num_key_value_heads", "head_dim")
     flags = ("gated", "query_key_value_bias", "out_bias", "perceptron_bias", "query_key_norm")
     read: dict[str, Any] = {name: fields.count(name) for name in (*sizes, "hidden", "context")}
@@ -88,10 +84,12 @@ def _rotary(fields: Fields) -> Rotary | None:
     if not fields.has("rotary"):
         return None
     rotary = fields.inner("rotary")
+    _check_known(rotary, Rotary)
     theta = rotary.number("theta")
     if not isinstance(rotary.values.get("scaling"), dict):
         return Rotary(theta, rotary.number("scaling") if rotary.has("scaling") else None)
     scaling = rotary.inner("scaling")
+    _check_known(scaling, Llama3Scaling)
     return Rotary(
         theta,
         Llama3Scaling(
@@ -101,6 +99,14 @@ def _rotary(fields: Fields) -> Rotary | None:
             original_context=scaling.count("original_context"),
         ),
     )
+
+
+def _check_known(fields: Fields, kind: Any, others: Iterable[str] = ()) -> None:
+    ours = {field.name for field in dataclasses.fields(kind)}
+    if unknown := sorted(set(fields.values) - ours - set(others)):
+        raise InvalidInput(
+            f"{fields.where}: field {unknown[0]} is not one of a {ARCHITECTURE}, remove it"
+        )
 
 
 def own_recipe(config: TransformerConfig) -> Recipe:

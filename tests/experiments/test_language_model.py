@@ -136,8 +136,9 @@ def test_rows_never_replace_a_file_of_the_model(
     [
         ([], "holds no prompts"),
         (["{"], "row 1: not a line of JSON"),
+        (['{"prompt": [1], "prompt": [2]}'], "row 1, field 'prompt': there twice"),
         (["", "[" * 5000], "row 2: not a line of JSON"),
-        (["[1]"], "row 1: has no field 'prompt'"),
+        (["[1]"], "row 1: not a JSON object"),
         ([{"prompt": [1]}, {"tokens": [1]}], "row 2: has no field 'prompt'"),
         ([{"prompt": [1.0]}], "field 'prompt': must be token ids or a text"),
         ([{"prompt": [True]}], "field 'prompt': must be token ids or a text"),

@@ -108,6 +108,7 @@ def test_a_run_that_stops_goes_on_to_the_same_tables(
         (["--alphas", "0.5"], "--alphas 0.5: must be at least 1"),
         (["--alphas", "inf"], "--alphas inf: must be at least 1"),
         (["--alphas", "nan"], "--alphas nan: must be at least 1"),
+        (["--alphas", "2,2"], "--alphas 2,2: must ascend, each once"),
         (["--predicted-alphas", "1.1,0.9"], "--predicted-alphas 0.9: must be at least 1"),
         (["--num-prompts", "1"], "--num-prompts 1: must be at least 2"),
         (["--tokens", "7"], "--tokens 7: must be at least 8"),

@@ -213,6 +213,7 @@ def test_a_line_cut_by_a_killed_writer_spoils_no_other(tmp_path: Path) -> None:
     [
         ("log.jsonl", b"[1]\n", "row 1: not a JSON object"),
         ("log.jsonl", b'{"prompt_id": "\xff"}\n', "row 1: not a line of JSON"),
+        ("log.jsonl", b'{"prompt_id": 1, "prompt_id": 2}\n', "field 'prompt_id': there twice"),
         ("log.jsonl", b'{"prompt_id": 1}\n\n', "row 2: not a line of JSON"),
         ("log.parquet", b"nothing", "not a Parquet file"),
     ],

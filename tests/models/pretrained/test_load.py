@@ -265,6 +265,11 @@ OWN_BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"windows": [3]}, r"windows: 1 of them for 2 layers, give one a layer"),
     ({"horizon": 0}, r"field horizon is 0, write a positive whole number"),
     ({"rotary": {"theta": 0}}, r"rotary: field theta is 0, write a positive number"),
+    ({"rotary": {"theta": 7.0, "factor": 2}}, r"rotary: field factor is not one of a Rollout"),
+    (
+        {"rotary": {"theta": 7.0, "scaling": {"factor": 8.0, "low_freq_factor": 1.0}}},
+        r"rotary: scaling: field low_freq_factor is not one of a Roll",
+    ),
     ({"context": ...}, r"field context is missing, add it"),
 ]
 
