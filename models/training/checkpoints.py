@@ -1,20 +1,23 @@
 """States of training on disk, through orbax: a checkpoint is there as a whole or not at all.
 
 Leaves are stored under their paths in the state, so that a file does not depend on how the containers of a version of flax or optax
-are written. Orbax writes into a folder of another name and renames it at the end; what a killed process left under such a name is no
+are written, and with their digest, since the file format notices a byte that is missing but not one that has changed. Orbax writes into a folder of another name and renames it at the end; what a killed process left under such a name is no
 checkpoint, and is removed.
 """
 
+import hashlib
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
-from jaxtyping import Array
+from jaxtyping import Array, UInt8
 
 from theory.errors import InvalidInput
 
 StateT = TypeVar("StateT")
+_DIGEST = "sha256 of all leaves"
 
 
 class TrainingCheckpoints:
@@ -43,7 +46,9 @@ class TrainingCheckpoints:
             step: its number, above those that are there.
             state: a pytree of arrays.
         """
-        self._manager.save(step, args=ocp.args.StandardSave(_by_path(state)))
+        leaves = _by_path(state)
+        stored = leaves | {_DIGEST: _digest(leaves)}
+        self._manager.save(step, args=ocp.args.StandardSave(stored))
 
     def latest(self, like: StateT) -> StateT | None:
         """Read the newest state.
@@ -55,12 +60,13 @@ class TrainingCheckpoints:
             The state, bit for bit as it was stored; None if there is none.
 
         Raises:
-            InvalidInput: the newest checkpoint cannot be read.
+            InvalidInput: the newest checkpoint cannot be read, or is not what was stored.
         """
         step = self._manager.latest_step()
         if step is None:
             return None
         shapes = jax.tree.map(ocp.utils.to_shape_dtype_struct, _by_path(like))
+        shapes |= {_DIGEST: np.zeros(hashlib.sha256().digest_size, np.uint8)}
         try:
             stored = self._manager.restore(step, args=ocp.args.StandardRestore(shapes))
         except (ValueError, KeyError, OSError) as error:
@@ -69,9 +75,15 @@ class TrainingCheckpoints:
                 f"{self._folder / str(step)}: this checkpoint cannot be read ({cause}), "
                 "remove it, or begin again with --force"
             ) from error
+        leaves = {name: leaf for name, leaf in stored.items() if name != _DIGEST}
+        if not np.array_equal(stored[_DIGEST], _digest(leaves)):
+            raise InvalidInput(
+                f"{self._folder / str(step)}: this checkpoint has changed since it was stored, "
+                "remove it, or begin again with --force"
+            )
         paths = jax.tree_util.tree_leaves_with_path(like)
-        leaves = [stored[_name(path)] for path, _ in paths]
-        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+        ordered = [leaves[_name(path)] for path, _ in paths]
+        return jax.tree.unflatten(jax.tree.structure(like), ordered)
 
     def close(self) -> None:
         """Let the folder go."""
@@ -84,3 +96,13 @@ def _by_path(state: Any) -> dict[str, Array]:
 
 def _name(path: tuple[Any, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _digest(leaves: dict[str, Array]) -> UInt8[np.ndarray, " 32"]:
+    digest = hashlib.sha256()
+    for name in sorted(leaves):
+        leaf = leaves[name]
+        value = np.asarray(leaf)
+        digest.update(f"{name} {value.dtype} {value.shape}".encode())
+        digest.update(value.tobytes())
+    return np.frombuffer(digest.digest(), np.uint8).copy()

@@ -2,10 +2,12 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from models.training.checkpoints import TrainingCheckpoints
@@ -82,4 +84,28 @@ def test_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "5" / "default")
     with pytest.raises(InvalidInput, match=r"5: this checkpoint cannot be read .* --force"):
         checkpoints.latest(state(5))
+    checkpoints.close()
+
+
+def test_a_bit_that_changed_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = TrainingCheckpoints(tmp_path)
+    checkpoints.save(5, state(5))
+    restore = ocp.CheckpointManager.restore
+    names: list[str] = []
+
+    def restore_with_a_flipped_bit(manager: Any, step: int, *, args: Any) -> dict[str, Any]:
+        stored: dict[str, Any] = dict(restore(manager, step, args=args))
+        names[:] = sorted(stored)
+        leaf = np.asarray(stored[names[damaged]])
+        data = bytearray(leaf.tobytes())
+        data[-1] ^= 1
+        return stored | {names[damaged]: np.frombuffer(data, leaf.dtype).reshape(leaf.shape)}
+
+    damaged = 0
+    monkeypatch.setattr(ocp.CheckpointManager, "restore", restore_with_a_flipped_bit)
+    while damaged == 0 or damaged < len(names):
+        with pytest.raises(InvalidInput, match=r"5: this checkpoint has changed .* --force"):
+            checkpoints.latest(state(0))
+        damaged += 1
+    assert damaged > 10
     checkpoints.close()
