@@ -6,6 +6,7 @@ checkpoint, and is removed.
 """
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,7 +99,7 @@ def _name(path: tuple[Any, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-def _digest(leaves: dict[str, Array]) -> UInt8[np.ndarray, " 32"]:
+def _digest(leaves: Mapping[str, Array | np.ndarray]) -> UInt8[np.ndarray, " 32"]:
     digest = hashlib.sha256()
     for name in sorted(leaves):
         leaf = leaves[name]
