@@ -21,7 +21,7 @@ def parse_record(line: bytes, where: str) -> dict[str, Any]:
             two, and which one is meant nobody can know.
     """
     try:
-        record = json.loads(line, object_pairs_hook=_unique_fields)
+        record = json.loads(line, object_pairs_hook=unique_fields)
     except InvalidInput as error:
         raise InvalidInput(f"{where}, {error}") from error
     except (ValueError, RecursionError) as error:
@@ -31,7 +31,18 @@ def parse_record(line: bytes, where: str) -> dict[str, Any]:
     return cast(dict[str, Any], record)
 
 
-def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for the `object_pairs_hook` of a decoder.
+
+    Args:
+        pairs: field and value, in order.
+
+    Returns:
+        field -> value.
+
+    Raises:
+        InvalidInput: a field is there twice.
+    """
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]

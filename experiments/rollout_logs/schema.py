@@ -3,6 +3,7 @@
 Only `prompt_id` is required. A field that was not recorded is absent and stays absent: it is never guessed. A field that is
 null was looked at and has no value in this row (the proposal density of a whole Metropolis-Hastings row, the answer
 where none was found). A number that is not finite is null with `<field>_reason` beside it (`experiments.json_output`).
+This is what our own writers keep to; `experiments.rollout_logs.reading` takes what other people wrote.
 """
 
 import reprlib
@@ -92,6 +93,12 @@ NUMBERS = Kind(
     pa.list_(pa.float64()),
     _list_of(lambda value: value is None or _is_number(value)),
 )
+TEXTS = Kind(
+    "a list of texts",
+    {"type": "array", "items": {"type": "string"}},
+    pa.list_(pa.string()),
+    _list_of(lambda value: isinstance(value, str)),
+)
 SETTINGS = Kind(
     "an object", {"type": "object"}, pa.string(), lambda value: isinstance(value, Mapping)
 )
@@ -107,11 +114,18 @@ FIELDS: tuple[Field, ...] = (
     Field("group_id", IDENTIFIER, "-", "group whose rewards are compared in training"),
     Field("branch_id", IDENTIFIER, "-", "branch of a tree of trajectories"),
     Field("parent_id", IDENTIFIER, "-", "sample_id that it was branched or revised from"),
+    Field(
+        "branch_path",
+        TEXTS,
+        "-",
+        "steps from the root of its tree; rows that share some are not IID",
+    ),
     Field("attempt", COUNT, "attempt", "number of the revision, from 0"),
     Field("population_id", IDENTIFIER, "-", "population of particles: its rows are not IID"),
     Field("chain_id", IDENTIFIER, "-", "Markov chain: its rows are not IID"),
     Field("policy_id", IDENTIFIER, "-", "policy that collected the trajectory"),
     Field("policy_version", IDENTIFIER, "-", "its version, such as the update count"),
+    Field("step", COUNT, "update", "training step at which it was collected or graded"),
     Field("dataset", TEXT, "-", "where the prompt comes from"),
     Field("sampler", SETTINGS, "-", "full configuration of the sampler"),
     Field("seed", WHOLE, "-", "seed of the random numbers"),
@@ -157,6 +171,7 @@ FIELDS: tuple[Field, ...] = (
     Field("verifier_calls", COUNT, "call", "calls of verifiers"),
     Field("tool_calls", COUNT, "call", "calls of tools"),
     Field("env_steps", COUNT, "step", "steps of the environment"),
+    Field("usd", NUMBER, "US dollar", "price of the trajectory"),
 )
 
 REQUIRED = "prompt_id"

@@ -29,6 +29,7 @@ VALUES: dict[int, st.SearchStrategy[Any]] = {
     id(row_schema.NUMBER): st.floats(),
     id(row_schema.COUNTS): st.lists(COUNT, max_size=3),
     id(row_schema.NUMBERS): st.lists(st.floats(), max_size=3),
+    id(row_schema.TEXTS): st.lists(TEXTS, max_size=3),
     id(row_schema.SETTINGS): st.dictionaries(TEXTS, TEXTS, max_size=2),
 }
 BY_FIELD = {

@@ -1,0 +1,1 @@
+"""One module for each format of rollout logs; `registry` lists them."""

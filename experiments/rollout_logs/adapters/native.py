@@ -1,0 +1,69 @@
+"""Rows in the fields of our own schema, by us or by anybody; other names for them are taken where they can mean nothing else."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from experiments.json_output import restore
+from experiments.rollout_logs.adapters.base import Adapter, Request, Started, Values
+from experiments.rollout_logs.records import Raw
+from experiments.rollout_logs.schema import BY_NAME, REASONS
+from theory.errors import InvalidInput
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "prompt_id": ("uid", "task_id", "problem_id", "unique_id", "prompt_idx", "example_id"),
+    "sample_id": ("sample_idx",),
+    "correct": ("passed", "is_correct", "acc", "is_solved"),
+    "reward": ("trajectory_reward", "total_reward"),
+}
+"""Never among them: answer, target and ground_truth (mostly the reference), score (a verdict here, a verifier there),
+old_logprobs (behaviour or proximal), id and idx (mostly the number of the row)."""
+
+
+def _detect(raw: Raw) -> int:
+    if "prompt_id" in raw.value:
+        return 3
+    known = any(name in raw.value for name in ALIASES["prompt_id"])
+    return int(
+        known and any(name in raw.value for name in (*ALIASES["correct"], "correct", "reward"))
+    )
+
+
+def _start(first: Sequence[Raw], request: Request) -> Started:
+    seen = {name for raw in first for name in raw.value}
+    fields = {name: name for name in BY_NAME if name in seen}
+    for name, aliases in ALIASES.items():
+        found = [alias for alias in aliases if alias in seen]
+        if name in fields or name in request.mapping or not found:
+            continue
+        if len(found) > 1:
+            raise InvalidInput(
+                f"{first[0].path}: '{found[0]}' and '{found[1]}' could both be '{name}', "
+                f"say which: --map {name}={found[0]}"
+            )
+        fields[name] = found[0]
+    if "prompt_id" not in fields and "prompt_id" not in request.mapping:
+        raise InvalidInput(
+            f"{first[0].path}: no field is known to name the prompt, say which: --map prompt_id=FIELD"
+        )
+    other_names = {name: source for name, source in fields.items() if name != source}
+
+    def convert(raw: Raw) -> Iterator[Values]:
+        values: dict[str, Any] = {}
+        reasons = False
+        for name, value in raw.value.items():
+            if name in BY_NAME:
+                values[name] = value
+            elif name in REASONS:
+                reasons = True
+                values[name] = value
+        for name, source in other_names.items():
+            if name not in values and source in raw.value:
+                values[name] = raw.value[source]
+        if reasons:
+            values = {key: value for key, value in restore(values).items() if key in BY_NAME}
+        yield values
+
+    return Started(convert, fields)
+
+
+ADAPTER = Adapter("native", _detect, _start)

@@ -1,0 +1,58 @@
+"""What reading a log gives: rows, and what was left out with its reason."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Row(NamedTuple):
+    """One trajectory.
+
+    Attributes:
+        values: canonical field -> value, absent where the log has none; beside them the keys of `PRIVATE`.
+        where: file and line, for messages.
+    """
+
+    values: dict[str, Any]
+    where: str
+
+
+class Excluded(NamedTuple):
+    """One record that is no row.
+
+    Attributes:
+        reason: a few words, the same for all records left out for the same cause.
+        where: file and line.
+    """
+
+    reason: str
+    where: str
+
+
+Record = Row | Excluded
+
+
+class Raw(NamedTuple):
+    """One record of a file as its writer wrote it.
+
+    Attributes:
+        value: its fields.
+        where: file and line.
+        path: the file.
+    """
+
+    value: Mapping[str, Any]
+    where: str
+    path: str
+
+
+UNREADABLE = "unreadable"
+TOO_LONG = "line too long"
+NOT_AN_OBJECT = "not an object"
+
+PRIVATE: Mapping[str, str] = {
+    "_text": "the completion as written",
+    "_prompt_hashed": "true where prompt_id is a hash of the prompt's text, for want of an identifier",
+    "_missing_logp_tokens": "tokens of behavior_logp_tokens without a usable value",
+    "_zero_logp_tokens": "tokens of behavior_logp_tokens whose log probability is exactly 0",
+}
+"""Keys beside the canonical fields, and what they mean."""

@@ -1,0 +1,106 @@
+"""Bytes of a file or a pipe, unpacked, and their lines, none of them longer than memory should hold."""
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import pyarrow as pa
+
+from experiments.rollout_logs.inputs import STDIN
+from theory.errors import InvalidInput
+
+MAX_LINE_BYTES = 2**26
+"""Longest line that is read, 64 MiB; a longer one is left out, with its number, without being held in memory."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+BROKEN = (OSError, EOFError, zlib.error)
+"""What reading a damaged or cut packed stream raises."""
+
+
+class Line(NamedTuple):
+    """One line.
+
+    Attributes:
+        number: from 1.
+        data: its bytes without the line end, or None if it is longer than the limit.
+        broken: whether the stream ended in an error here: what follows is lost.
+    """
+
+    number: int
+    data: bytes | None
+    broken: bool = False
+
+
+def open_bytes(path: str) -> BinaryIO:
+    """Open a file, a pipe or stdin; gzip and zstd are told by their first bytes, not by the name.
+
+    Args:
+        path: its name, or `-`.
+
+    Returns:
+        A stream with `read`, `readline` and `peek`.
+
+    Raises:
+        InvalidInput: it cannot be opened.
+    """
+    try:
+        stream = (
+            io.BufferedReader(io.FileIO(os.dup(sys.stdin.fileno())))
+            if path == STDIN
+            else open(path, "rb")  # noqa: SIM115, closed by whoever reads it
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"{path}: cannot be opened ({reason})") from error
+    try:
+        start = stream.peek(4)[:4]
+    except OSError as error:
+        stream.close()
+        raise InvalidInput(f"{path}: cannot be read ({error.strerror})") from error
+    if start.startswith(_GZIP):
+        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+    if start.startswith(_ZSTD):
+        unpacked: Any = pa.CompressedInputStream(stream, "zstd")
+        return io.BufferedReader(unpacked, 2**14)  # what a cut stream loses
+    return stream
+
+
+def lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
+    """The lines of a stream that are not blank; a byte order mark and carriage returns are no part of them.
+
+    Args:
+        stream: bytes.
+        limit: longest line, in bytes.
+
+    Yields:
+        Lines in order.
+    """
+    number = 0
+    while True:
+        number += 1
+        try:
+            data = stream.readline(limit + 1)
+            too_long = len(data) > limit and not data.endswith(b"\n")
+            if too_long:
+                _skip_line(stream)
+        except BROKEN:
+            yield Line(number, None, broken=True)
+            return
+        if not data:
+            return
+        if too_long:
+            yield Line(number, None)
+            continue
+        if number == 1:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        if data.strip():
+            yield Line(number, data.rstrip(b"\r\n"))
+
+
+def _skip_line(stream: BinaryIO) -> None:
+    while (part := stream.readline(2**20)) and not part.endswith(b"\n"):
+        pass
