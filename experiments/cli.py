@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "power-on-transformers": "the same on a trained transformer: every method at equal tokens, beside the exact truth",
     "estimator-validation": "estimators against their exact bias and variance, methods at equal cost",
     "learned-twists": "twists learned by regression and by contrast: how much less the estimate of Z varies",
+    "analyze": "honest statistics of rollout logs, and a refusal where a number would mislead",
     "validate": "the kernels and estimators against the exact truth of small models",
     "figures": "rebuild figures from committed tables",
 }

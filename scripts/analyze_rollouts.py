@@ -1,6 +1,7 @@
-"""The customary name of `rolloutlab analyze`, which this version does not have."""
+"""The customary name of `rolloutlab analyze`."""
 
 import sys
 
-print("analyze_rollouts: reading rollout logs is not part of this version", file=sys.stderr)
-sys.exit(2)
+from experiments.analyze import main
+
+sys.exit(main())

@@ -1,0 +1,166 @@
+"""`rolloutlab analyze`: honest statistics of rollout logs, and a refusal with its reason where a number would be dishonest."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from experiments.command_line import Ints, Words, default, program
+from experiments.json_output import write_json
+from experiments.output import STDOUT, check_keeps, check_writable
+from experiments.rollout_logs.analysis import Analysis
+from experiments.rollout_logs.document import to_document
+from experiments.rollout_logs.engine import analyze_logs
+from experiments.rollout_logs.options import DEFAULT_KS, AnalysisOptions, check_options
+from experiments.rollout_logs.reading import OpenedLogs, open_logs
+from experiments.terminal import make_table, print_table, report_console
+from theory.errors import InvalidInput
+
+Files = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FILE [FILE ...]")]
+
+
+@dataclass(frozen=True)
+class LogArguments:
+    """What logs are read and how."""
+
+    format: str = "auto"
+    """auto, native, verl, trl, openrlhf, nemo-rl, nemo-gym, skyrl, verifiers, prime-rl, tunix, inspect, lm-eval, human-eval, evalplus, lighteval, search-and-learn, monkeys or openai."""
+
+    map: Annotated[Words, default("as the format says")] = ()
+    """Field of the canonical row = field of the log, such as prompt_id=uid."""
+
+    filter: Annotated[str | None, default("none")] = None
+    """lm-eval: the filter; evalplus: base or plus; inspect: the scorer."""
+
+    strict: bool = False
+    """Exit 2 at the first record that cannot be read, instead of leaving it out and counting it."""
+
+    k: Ints = DEFAULT_KS
+    """Numbers of samples that curves are computed at."""
+
+    power_alpha: Annotated[float | None, default("none")] = None
+    """Reweight rows to the sequence power p(y)^alpha of the base model: power_ess, power_max_weight, power_accuracy."""
+
+    success_threshold: Annotated[float | None, default("none")] = None
+    """Least reward that is a success, where no row says correct."""
+
+    clip: float = 2.0
+    """Importance weight above which a row counts in clipped_share."""
+
+    engine: str = "duckdb"
+    """duckdb, or spark for logs beyond one machine (pip install rolloutlab[spark], Java 17)."""
+
+    seed: int = 0
+    """Of resampling tasks; the same arguments and seed give the same bytes."""
+
+
+@dataclass(frozen=True)
+class Arguments(LogArguments):
+    """Read rollout logs and say what they show: coverage, votes, selection, rewards, lengths, weights, with intervals over tasks. What cannot be said honestly is refused, with a code and the mend."""
+
+    files: Files = ()
+    """Logs, folders or patterns; - is stdin."""
+
+    json: Annotated[str | None, default("a table on stdout")] = None
+    """File for the machine-readable result, - for stdout."""
+
+    html: Annotated[str | None, default("none")] = None
+    """File for the report as one page."""
+
+
+def run(arguments: Arguments) -> int:
+    """Analyze and report.
+
+    Args:
+        arguments: of the command.
+
+    Returns:
+        Exit status 0.
+    """
+    options = options_of(arguments)
+    destinations = [place for place in (arguments.json, arguments.html) if place is not None]
+    for place in destinations:
+        check_writable(place)
+    opened = open_files(arguments, arguments.files)
+    for place in destinations:
+        for source in opened.inputs:
+            check_keeps(place, source)
+    analysis = analyze_logs(opened, options)
+    if arguments.json is not None:
+        write_json(to_document(analysis), arguments.json)
+    if arguments.json != STDOUT:
+        _print(analysis)
+    return 0
+
+
+def options_of(arguments: LogArguments) -> AnalysisOptions:
+    """The options of an analysis, checked.
+
+    Args:
+        arguments: of the command line.
+
+    Returns:
+        The options.
+
+    Raises:
+        InvalidInput: one is out of range.
+    """
+    options = AnalysisOptions(
+        ks=tuple(dict.fromkeys(arguments.k)),
+        power_alpha=arguments.power_alpha,
+        success_threshold=arguments.success_threshold,
+        clip=arguments.clip,
+        seed=arguments.seed,
+    )
+    check_options(options)
+    if arguments.engine not in ("duckdb", "spark"):
+        raise InvalidInput(f"--engine {arguments.engine}: there are duckdb and spark")
+    return options
+
+
+def open_files(arguments: LogArguments, files: tuple[str, ...]) -> OpenedLogs:
+    """Find the logs.
+
+    Args:
+        arguments: format, map, filter and strictness.
+        files: of the command line.
+
+    Returns:
+        The logs.
+
+    Raises:
+        InvalidInput: as `open_logs`, or an entry of --map without an equals sign.
+    """
+    if not files:
+        raise InvalidInput("no file given; see rolloutlab analyze --help")
+    mapping: dict[str, str] = {}
+    for entry in arguments.map:
+        name, equals, source = entry.partition("=")
+        if not (name and equals and source):
+            raise InvalidInput(f"--map '{entry}': give FIELD=NAME, such as prompt_id=uid")
+        mapping[name] = source
+    return open_logs(files, arguments.format, mapping, arguments.filter, arguments.strict)
+
+
+def _print(analysis: Analysis) -> None:
+    console = report_console()
+    table = make_table("statistic", "value", "low", "high", "tasks", "refusal")
+    for statistic in analysis.statistics:
+        interval = statistic.interval
+        table.add_row(
+            statistic.name,
+            "" if statistic.value is None else f"{statistic.value:.6g}",
+            "" if interval is None else f"{interval.low:.6g}",
+            "" if interval is None else f"{interval.high:.6g}",
+            str(statistic.tasks),
+            statistic.refusal or "",
+        )
+    print_table(console, "Statistics", table)
+    for warned in analysis.warnings:
+        console.print(f"{warned.code}: {warned.message}")
+
+
+main = program("rolloutlab analyze", Arguments, run)
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,54 @@
+"""One (prompt, sample) twice: identical rows beyond the first are left out, different ones are refused."""
+
+from collections.abc import Mapping
+
+import duckdb
+
+from theory.errors import InvalidInput
+
+_KEY = "prompt, sample_number, sample_text"
+_HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
+
+
+def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
+    """Leave out identical rows of one (prompt, sample) beyond the first; rows without a sample id are never duplicates.
+
+    Args:
+        connection: with the table `staged`.
+
+    Returns:
+        Prompt -> rows left out.
+
+    Raises:
+        InvalidInput: two different rows of one (prompt, sample), which it names.
+    """
+    # Hashes first: they make narrow groups. Only the suspects are then grouped by what they are.
+    suspects = connection.sql(
+        f"SELECT count(*) FROM (SELECT 1 FROM staged WHERE {_HAS_SAMPLE} "
+        "GROUP BY hash(prompt), sample_number, hash(sample_text) HAVING count(*) > 1)"
+    ).fetchone()
+    if suspects is None or not suspects[0]:
+        return {}
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE copies AS SELECT rowid AS row, prompt, "
+        f"row_number() OVER (PARTITION BY {_KEY} ORDER BY rowid) AS place, "
+        f"min(content) OVER (PARTITION BY {_KEY}) <> max(content) OVER (PARTITION BY {_KEY}) AS differ, "
+        "coalesce(sample_number::VARCHAR, sample_text) AS sample "
+        "FROM (SELECT rowid, md5(staged::VARCHAR) AS content, * FROM staged "
+        f"WHERE {_HAS_SAMPLE} AND (hash(prompt), sample_number, hash(sample_text)) IN "
+        f"(SELECT hash(prompt), sample_number, hash(sample_text) FROM staged WHERE {_HAS_SAMPLE} "
+        "GROUP BY ALL HAVING count(*) > 1))"
+    )
+    pair = connection.sql(
+        "SELECT prompt, sample, count(*) FROM copies WHERE differ GROUP BY ALL ORDER BY prompt, sample LIMIT 1"
+    ).fetchone()
+    if pair is not None:
+        prompt, sample, times = pair
+        raise InvalidInput(
+            f"prompt '{prompt}', sample '{sample}': {times} different rows, give each row a sample_id of its own or drop the wrong ones"
+        )
+    found = connection.sql(
+        "SELECT prompt, count(*) FROM copies WHERE place > 1 GROUP BY prompt ORDER BY prompt"
+    ).fetchall()
+    connection.execute("DELETE FROM staged WHERE rowid IN (SELECT row FROM copies WHERE place > 1)")
+    return {str(prompt): int(count) for prompt, count in found}

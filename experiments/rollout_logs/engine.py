@@ -1,0 +1,184 @@
+"""From logs to an `Analysis`: rows into the database, tasks out of it, statistics from those.
+
+    analysis = analyze_logs(open_logs(["rollouts.jsonl"], "auto", {}, None, strict=False), AnalysisOptions())
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from experiments.progress import track
+from experiments.rollout_logs.analysis import Analysis, Counts, Curve, CurvePoint, Statistic
+from experiments.rollout_logs.drafts import with_intervals
+from experiments.rollout_logs.duplicates import drop_duplicates
+from experiments.rollout_logs.facts import Facts, gather_facts
+from experiments.rollout_logs.options import AnalysisOptions, check_options
+from experiments.rollout_logs.reading import OpenedLogs
+from experiments.rollout_logs.staging import Staged, stage
+from experiments.rollout_logs.statistics import costs, coverage, rewards
+from experiments.rollout_logs.task_rows import make_prompts, task_rows
+from experiments.rollout_logs.task_table import Log, make_table, success_of
+from experiments.rollout_logs.warnings import warnings_of
+from theory.errors import InvalidInput
+
+MEMORY_LIMIT = "1500MB"
+_FAMILIES = (coverage.columns, rewards.columns, costs.columns)
+
+
+def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
+    """Compute every statistic of some logs, or the reason why there is none.
+
+    Memory is bounded whatever the rows: the database spills to a temporary folder, rows pass through in tasks, and what stays is some numbers for
+    each task. The numbers do not depend on the order of rows, the split into files or the number of threads.
+
+    Args:
+        opened: the logs.
+        options: what was asked.
+
+    Returns:
+        The analysis.
+
+    Raises:
+        InvalidInput: an option out of range, no usable row, or two different rows of one (prompt, sample).
+    """
+    check_options(options)
+    with tempfile.TemporaryDirectory(prefix="rolloutlab-") as name:
+        folder = Path(name)
+        with duckdb.connect(str(folder / "rows.duckdb"), config=_config(folder)) as connection:
+            staged = stage(connection, opened, folder)
+            duplicates = drop_duplicates(connection)
+            if not make_prompts(connection):
+                raise _nothing(opened, staged)
+            return _analyze(connection, opened, options, staged, duplicates)
+
+
+def _config(folder: Path) -> dict[str, str]:
+    return {
+        "memory_limit": MEMORY_LIMIT,
+        "temp_directory": str(folder / "spill"),
+        "preserve_insertion_order": "false",
+        "autoinstall_known_extensions": "false",
+    }
+
+
+def _nothing(opened: OpenedLogs, staged: Staged) -> InvalidInput:
+    where = [f"{places[0]}: {reason}" for reason, places in staged.examples.items()]
+    first = where[0] if where else opened.inputs[0]
+    return InvalidInput(f"{first}; no row of {staged.rows} can be used, give a log with rows")
+
+
+def _analyze(
+    connection: duckdb.DuckDBPyConnection,
+    opened: OpenedLogs,
+    options: AnalysisOptions,
+    staged: Staged,
+    duplicates: Mapping[str, int],
+) -> Analysis:
+    facts = gather_facts(connection)
+    success = success_of(facts, options)
+    chunks = track(task_rows(connection, facts.present), "computing statistics")
+    log = Log(facts, options, success, make_table(chunks, _FAMILIES, success, options))
+    drafts = [
+        *coverage.drafts(log),
+        *rewards.drafts(log),
+        *costs.drafts(log, _median(connection, "completion_tokens")),
+    ]
+    statistics = with_intervals(drafts, facts.prompts, options)
+    return Analysis(
+        inputs=tuple(opened.inputs),
+        format=opened.format,
+        field_map=dict(opened.field_map),
+        absent=tuple(opened.missing),
+        counts=_counts(facts, staged, duplicates),
+        statistics=tuple(statistics),
+        warnings=warnings_of(log, staged, duplicates, statistics),
+        curves=_curves(statistics, options.ks),
+        options={
+            "k": ",".join(map(str, options.ks)),
+            "seed": str(options.seed),
+            "success": success.words,
+        },
+    )
+
+
+def _median(connection: duckdb.DuckDBPyConnection, column: str) -> float | None:
+    """Over rows, from how often each value occurs."""
+    counts = connection.sql(
+        f"SELECT {column}::DOUBLE, count(*) FROM staged WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    total = sum(number for _, number in counts)
+    if not total:
+        return None
+    return (_value_at(counts, (total - 1) // 2) + _value_at(counts, total // 2)) / 2
+
+
+def _value_at(counts: list[tuple[float, int]], place: int) -> float:
+    seen = 0
+    for value, number in counts:
+        seen += number
+        if place < seen:
+            return value
+    raise IndexError(place)
+
+
+def _counts(facts: Facts, staged: Staged, duplicates: Mapping[str, int]) -> Counts:
+    copies = sum(duplicates.values())
+    excluded = dict(staged.excluded) | ({"duplicate": copies} if copies else {})
+    return Counts(
+        rows=staged.rows,
+        used=facts.rows,
+        excluded=excluded,
+        prompts=facts.prompts,
+        samples_per_prompt=facts.samples,
+        truncated=facts.truncated,
+        errors=facts.failed,
+        duplicates=copies,
+        missing={
+            name: facts.rows - facts.present[column]
+            for name, column in _MISSING.items()
+            if facts.present[column] < facts.rows
+        },
+    )
+
+
+_MISSING = {
+    "answer": "answer_code",
+    "correct": "correct",
+    "reward": "reward",
+    "score": "score",
+    "base_logp": "base_logp",
+    "behavior_logp": "behavior_logp",
+    "target_logp": "target_logp",
+    "completion_tokens": "completion_tokens",
+    "finish_reason": "finish_reason",
+    "wall_s": "wall_s",
+    "model_calls": "model_calls",
+    "verifier_calls": "verifier_calls",
+    "tool_calls": "tool_calls",
+    "env_steps": "env_steps",
+}
+
+
+def _curves(statistics: list[Statistic], ks: tuple[int, ...]) -> tuple[Curve, ...]:
+    by_name = {statistic.name: statistic for statistic in statistics}
+    curves: list[Curve] = []
+    for family in ("pass", "majority", "best_of_n"):
+        found = [by_name[f"{family}@{k}"] for k in ks if f"{family}@{k}" in by_name]
+        given = [statistic for statistic in found if statistic.value is not None]
+        if not given:
+            continue
+        points = tuple(
+            CurvePoint(
+                int(statistic.name.split("@")[1]),
+                statistic.value,
+                None if statistic.interval is None else statistic.interval.low,
+                None if statistic.interval is None else statistic.interval.high,
+            )
+            for statistic in found
+        )
+        curves.append(Curve(family, points, given[0].tasks))
+    return tuple(curves)
+
+

@@ -1,0 +1,256 @@
+"""What a log is like as a whole: what its rows have, and whether the rows of a prompt belong together."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import duckdb
+
+from experiments.rollout_logs.analysis import PolicyRecord
+
+# Log probabilities that stand for "not available" (vLLM, sglang).
+SENTINEL = -9998.0
+
+_COUNTED = (
+    "sample_number sample_text branch_id parent_id attempt population_id chain_id policy_id policy_version sampler temperature top_p "
+    "top_k min_p answer_code answer correct reward score trajectory verifier_id_search verifier_id_final base_logp behavior_logp "
+    "target_logp logp_reduction base_logp_source behavior_logp_source target_logp_source law log_weight completion_tokens "
+    "finish_reason truncated error failed wall_s model_calls verifier_calls tool_calls env_steps completion"
+).split()
+_SETTINGS = ("sampler", "temperature", "top_p", "top_k", "min_p")
+_LOGPS = ("base_logp", "behavior_logp", "target_logp")
+_LISTED = 50  # names that are listed at most
+
+
+class Facts(NamedTuple):
+    """Counts over all used rows.
+
+    Attributes:
+        rows: used rows.
+        prompts: tasks.
+        samples: least and most rows of a task.
+        present: column -> rows that have it, and "rows".
+        unusable: log probability -> rows where it is positive, not finite or a stand-in.
+        distinct: column of few texts -> its values, at most a few.
+        truncated: rows cut at the horizon.
+        failed: rows with an error.
+        related_prompts: prompts of which rows share a branch, parent, population or chain, or are attempts.
+        mixed_policies: prompts with several policies.
+        mixed_settings: prompts with several sampler settings.
+        reward_range: least and greatest finite reward.
+        reward_not_finite: rows.
+        reward_binary: whether every finite reward is 0 or 1.
+        score_range: least and greatest finite score.
+        score_not_finite: rows.
+        same_verifier: rows whose two verifiers are the same.
+        tempered: rows drawn at a temperature other than 1.
+        cut_rule: rows drawn under top-p, top-k or min-p.
+        logp_per_token: median of behavior_logp (else base_logp) over tokens, or None.
+        median_tokens: of the rows with both.
+        behavior_is_base: rows where both are equal, of those that have both and were tempered or cut.
+        policy: whose rollouts these are.
+    """
+
+    rows: int
+    prompts: int
+    samples: tuple[int, int]
+    present: Mapping[str, int]
+    unusable: Mapping[str, int]
+    distinct: Mapping[str, tuple[str, ...]]
+    truncated: int
+    failed: int
+    related_prompts: int
+    mixed_policies: int
+    mixed_settings: int
+    reward_range: tuple[float, float] | None
+    reward_not_finite: int
+    reward_binary: bool
+    score_range: tuple[float, float] | None
+    score_not_finite: int
+    same_verifier: int
+    tempered: int
+    cut_rule: int
+    logp_per_token: float | None
+    median_tokens: float | None
+    behavior_is_base: int
+    policy: PolicyRecord
+
+
+def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
+    """Count.
+
+    Args:
+        connection: with `staged` and `prompts`.
+
+    Returns:
+        The facts.
+    """
+    present = _row(
+        connection,
+        "SELECT count(*) AS rows, "
+        + ", ".join(f"count({name}) AS {name}" for name in _COUNTED)
+        + " FROM staged",
+    )
+    numbers = _numbers(connection)
+    sizes = _row(
+        connection,
+        "SELECT min(n) AS least, max(n) AS most, count(*) AS prompts FROM (SELECT count(*) AS n FROM staged GROUP BY prompt)",
+    )
+    distinct = {
+        name: _distinct(connection, name)
+        for name in (
+            "law",
+            "logp_reduction",
+            "base_logp_source",
+            "behavior_logp_source",
+            "target_logp_source",
+            "policy_id",
+            "policy_version",
+        )
+        if present[name]
+    }
+    return Facts(
+        rows=present["rows"],
+        prompts=sizes["prompts"],
+        samples=(sizes["least"] or 0, sizes["most"] or 0),
+        present=present,
+        unusable={name: numbers[f"{name}_unusable"] for name in _LOGPS},
+        distinct=distinct,
+        truncated=numbers["truncated"],
+        failed=numbers["failed"],
+        related_prompts=_related(connection, present),
+        mixed_policies=_mixed(connection, present, ("policy_id",)),
+        mixed_settings=_mixed(connection, present, _SETTINGS),
+        reward_range=_range(numbers, "reward"),
+        reward_not_finite=numbers["reward_odd"],
+        reward_binary=bool(numbers["reward_binary"]),
+        score_range=_range(numbers, "score"),
+        score_not_finite=numbers["score_odd"],
+        same_verifier=numbers["same_verifier"],
+        tempered=numbers["tempered"],
+        cut_rule=numbers["cut_rule"],
+        logp_per_token=numbers["per_token"],
+        median_tokens=numbers["median_tokens"],
+        behavior_is_base=numbers["behavior_is_base"],
+        policy=_policy(distinct),
+    )
+
+
+def _row(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
+    relation = connection.sql(query)
+    found = relation.fetchone()
+    return dict(zip(relation.columns, found or (), strict=True))
+
+
+def unusable(name: str) -> str:
+    """The condition, in SQL, under which a log probability counts as missing although it is there.
+
+    Args:
+        name: of the column.
+
+    Returns:
+        An expression.
+    """
+    return f"({name} > 0 OR NOT isfinite({name}) OR {name} <= {SENTINEL})"
+
+
+def _numbers(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    cut = "(top_p < 1 OR top_k > 0 OR min_p > 0)"
+    shown = "CASE WHEN completion_tokens > 0 AND isfinite({0}) AND {0} <= 0 THEN {0} / completion_tokens END"
+    logp = f"coalesce({shown.format('behavior_logp')}, {shown.format('base_logp')})"
+    return _row(
+        connection,
+        "SELECT "
+        + ", ".join(
+            [f"count(*) FILTER ({unusable(name)}) AS {name}_unusable" for name in _LOGPS]
+            + [
+                f"{end}({name}) FILTER (isfinite({name})) AS {name}_{end}"
+                for name in ("reward", "score")
+                for end in ("min", "max")
+            ]
+            + [
+                f"count(*) FILTER (NOT isfinite({name})) AS {name}_odd"
+                for name in ("reward", "score")
+            ]
+            + [
+                "coalesce(bool_and(reward IN (0, 1)) FILTER (isfinite(reward)), false) AS reward_binary",
+                "count(*) FILTER (truncated = 1) AS truncated",
+                "count(*) FILTER (failed = 1) AS failed",
+                "count(*) FILTER (verifier_id_search = verifier_id_final) AS same_verifier",
+                "count(*) FILTER (temperature <> 1) AS tempered",
+                f"count(*) FILTER {cut} AS cut_rule",
+                f"approx_quantile({logp}, 0.5) AS per_token",
+                f"approx_quantile(CASE WHEN {logp} IS NOT NULL THEN completion_tokens END, 0.5) AS median_tokens",
+                f"count(*) FILTER (behavior_logp = base_logp AND (temperature <> 1 OR {cut})) AS behavior_is_base",
+            ]
+        )
+        + " FROM staged",
+    )
+
+
+def _range(numbers: Mapping[str, Any], name: str) -> tuple[float, float] | None:
+    low = numbers[f"{name}_min"]
+    return None if low is None else (float(low), float(numbers[f"{name}_max"]))
+
+
+def _distinct(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[str, ...]:
+    rows = connection.sql(
+        f"SELECT DISTINCT {name} FROM staged WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {_LISTED}"
+    ).fetchall()
+    return tuple(str(row[0]) for row in rows)
+
+
+def _number_of(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    found = connection.sql(query).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def _related(connection: duckdb.DuckDBPyConnection, present: Mapping[str, int]) -> int:
+    """Prompts with rows that are no independent draws."""
+    conditions = [
+        f"count({name}) > count(DISTINCT {name})"
+        for name in ("population_id", "chain_id")
+        if present[name]
+    ]
+    if present["branch_id"]:
+        conditions.append("count(branch_id) > 1")
+    if present["parent_id"]:
+        conditions.append("count(parent_id) > 0")
+    if present["attempt"]:
+        conditions.append("max(attempt) > 0")
+    if not conditions:
+        return 0
+    return _number_of(
+        connection,
+        f"SELECT count(*) FROM (SELECT prompt FROM staged GROUP BY prompt HAVING {' OR '.join(conditions)})",
+    )
+
+
+def _mixed(
+    connection: duckdb.DuckDBPyConnection, present: Mapping[str, int], names: tuple[str, ...]
+) -> int:
+    """Prompts whose rows differ in a column; absent is a value of its own."""
+    conditions = [
+        f"min({name}) <> max({name}) OR count({name}) NOT IN (0, count(*))"
+        for name in names
+        if present[name]
+    ]
+    if not conditions:
+        return 0
+    return _number_of(
+        connection,
+        f"SELECT count(*) FROM (SELECT prompt FROM staged GROUP BY prompt HAVING {' OR '.join(conditions)})",
+    )
+
+
+def _policy(distinct: Mapping[str, tuple[str, ...]]) -> PolicyRecord:
+    policies = distinct.get("policy_id", ())
+    versions = distinct.get("policy_version", ())
+    collected = policies or ((),)
+    names = tuple(str(name) for name in collected) if policies else ()
+    if versions:
+        span = versions[0] if len(versions) == 1 else f"{versions[0]} ... {versions[-1]}"
+        names = tuple(f"{name} version {span}" for name in names) or (f"version {span}",)
+    numbers = [int(version) for version in versions if version.lstrip("-").isdigit()]
+    whole = bool(versions) and len(numbers) == len(versions)
+    lag = max(numbers) - min(numbers) if whole else None
+    return PolicyRecord(names, names[0] if len(names) == 1 else None, lag)

@@ -1,0 +1,1 @@
+"""One family of statistics a module: numbers of each task from its rows, and from those the statistics."""

@@ -1,0 +1,141 @@
+"""The staged rows as arrays: whole tasks at a time, in the order of prompt and sample, whatever the order and the split of the files.
+
+Only the columns that some row has are carried. What is missing is NaN in a column of numbers, 0 in a column of hashes and -1 in a column of flags.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+# Rows that are turned into arrays at a time.
+BATCH = 1 << 18
+
+_NUMBERS = (
+    "reward score base_logp behavior_logp target_logp log_weight completion_tokens wall_s "
+    "model_calls verifier_calls tool_calls env_steps"
+).split()
+_HASHES = ("answer_code", "trajectory")
+_FLAGS = ("correct", "truncated", "failed")
+
+
+class TaskRows(NamedTuple):
+    """The rows of some whole tasks.
+
+    Attributes:
+        codes: [n] of the tasks: their rank among the prompts.
+        offsets: [n + 1] the rows of task i are offsets[i] up to offsets[i + 1].
+        columns: name -> [m] one value a row; absent where no row has one.
+    """
+
+    codes: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    columns: Mapping[str, NDArray[np.generic]]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """[n] rows of each task."""
+        return np.diff(self.offsets)
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """A column of numbers.
+
+        Args:
+            name: of the column.
+
+        Returns:
+            [m]; NaN where a row has none.
+        """
+        found = self.columns.get(name)
+        size = int(self.offsets[-1])
+        return np.full(size, np.nan) if found is None else found.astype(np.float64, copy=False)
+
+
+def make_prompts(connection: duckdb.DuckDBPyConnection) -> int:
+    """Fill the table `prompts`: every prompt with its rank by text.
+
+    Args:
+        connection: with the table `staged`.
+
+    Returns:
+        How many there are.
+    """
+    connection.execute(
+        "CREATE OR REPLACE TABLE prompts AS SELECT prompt, "
+        "(row_number() OVER (ORDER BY prompt) - 1)::BIGINT AS code FROM (SELECT DISTINCT prompt FROM staged)"
+    )
+    found = connection.sql("SELECT count(*) FROM prompts").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def task_rows(
+    connection: duckdb.DuckDBPyConnection, present: Mapping[str, int], batch: int = BATCH
+) -> Iterator[TaskRows]:
+    """Stream the staged rows by task.
+
+    Args:
+        connection: with `staged` and `prompts`; nothing else may use it meanwhile.
+        present: column -> rows that have it; columns of no row are left out.
+        batch: rows at a time, more where a task has more.
+
+    Yields:
+        Whole tasks in the order of `prompts`.
+    """
+    columns = [name for name in (*_NUMBERS, *_HASHES, *_FLAGS) if present.get(name)]
+    order = _order(present, columns)
+    query = connection.sql(
+        f"SELECT code, {', '.join(map(_filled, columns)) or '1 AS one'} "
+        f"FROM staged JOIN prompts USING (prompt) ORDER BY {order}"
+    )
+    rest: dict[str, NDArray[np.generic]] | None = None
+    with query.to_arrow_reader(batch_size=batch) as reader:
+        for arrow in reader:
+            arrays = _join(rest, _arrays(arrow))
+            code = arrays["code"]
+            # The last task may go on in the next batch.
+            end = int(np.searchsorted(code, code[-1]))
+            if end:
+                yield _cut({name: array[:end] for name, array in arrays.items()})
+            rest = {name: array[end:] for name, array in arrays.items()}
+    if rest is not None and rest["code"].size:
+        yield _cut(rest)
+
+
+def _order(present: Mapping[str, int], columns: list[str]) -> str:
+    """By prompt and sample; rows without a sample id by their values, so that their order in the file does not matter."""
+    keys = [name for name in ("sample_number", "sample_text") if present.get(name)]
+    named = sum(present.get(name, 0) for name in keys)
+    if named < present["rows"]:
+        keys += columns
+    return ", ".join(["code", *keys])
+
+
+def _filled(name: str) -> str:
+    if name in _NUMBERS:
+        return f"coalesce({name}::DOUBLE, 'nan'::DOUBLE) AS {name}"
+    return f"coalesce({name}, {'0::UBIGINT' if name in _HASHES else '(-1)::TINYINT'}) AS {name}"
+
+
+def _arrays(batch: pa.RecordBatch) -> dict[str, NDArray[np.generic]]:
+    return {
+        name: column.to_numpy(zero_copy_only=False)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+
+
+def _join(
+    first: dict[str, NDArray[np.generic]] | None, second: dict[str, NDArray[np.generic]]
+) -> dict[str, NDArray[np.generic]]:
+    if first is None or not first["code"].size:
+        return second
+    return {name: np.concatenate([first[name], array]) for name, array in second.items()}
+
+
+def _cut(arrays: Mapping[str, NDArray[np.generic]]) -> TaskRows:
+    code = arrays["code"].astype(np.int64)
+    starts = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
+    offsets = np.concatenate([starts, [code.size]]).astype(np.int64)
+    return TaskRows(code[starts], offsets, {k: v for k, v in arrays.items() if k != "code"})

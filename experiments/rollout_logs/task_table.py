@@ -1,0 +1,153 @@
+"""One line of numbers for each task: the sufficient statistics, from which all statistics over tasks are made."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.rollout_logs.facts import SENTINEL, Facts
+from experiments.rollout_logs.options import AnalysisOptions
+from experiments.rollout_logs.task_rows import TaskRows
+
+Column = NDArray[np.float64]
+
+
+class Log(NamedTuple):
+    """What the statistics are computed from.
+
+    Attributes:
+        facts: of all rows.
+        options: of the analysis.
+        success: what a success is.
+        table: name -> [n] a number for each task, in the order of the prompts; NaN where it has none.
+    """
+
+    facts: Facts
+    options: AnalysisOptions
+    success: "Success"
+    table: Mapping[str, Column]
+
+
+class Success(NamedTuple):
+    """What counts as a success.
+
+    Attributes:
+        source: "correct", "reward" or None.
+        threshold: least reward that is a success.
+        words: for the estimator's line.
+    """
+
+    source: str | None
+    threshold: float
+    words: str
+
+
+def success_of(facts: Facts, options: AnalysisOptions) -> Success:
+    """Which field says whether a row is a success.
+
+    Args:
+        facts: of the log.
+        options: the threshold counts where `correct` is absent.
+
+    Returns:
+        The source; None where nothing says so honestly.
+    """
+    if facts.present["correct"]:
+        return Success("correct", 0.5, "correct")
+    if facts.present["reward"] and options.success_threshold is not None:
+        threshold = options.success_threshold
+        return Success("reward", threshold, f"reward >= {threshold:g}")
+    if facts.reward_binary:
+        return Success("reward", 0.5, "reward 1")
+    return Success(None, 0.5, "nothing")
+
+
+def successes(rows: TaskRows, success: Success) -> Column:
+    """Whether each row is one.
+
+    Args:
+        rows: of some tasks.
+        success: what counts.
+
+    Returns:
+        [m] 0, 1, or NaN where nothing is known.
+    """
+    if success.source == "correct":
+        found = rows.numbers("correct")
+        return np.where(found < 0, np.nan, found)
+    if success.source == "reward":
+        reward = rows.numbers("reward")
+        return np.where(np.isfinite(reward), reward >= success.threshold, np.nan)
+    return np.full(int(rows.offsets[-1]), np.nan)
+
+
+def usable_logp(rows: TaskRows, name: str) -> Column:
+    """A log probability, NaN where it is absent, positive, not finite or a stand-in.
+
+    Args:
+        rows: of some tasks.
+        name: of the column.
+
+    Returns:
+        [m].
+    """
+    found = rows.numbers(name)
+    with np.errstate(invalid="ignore"):
+        return np.where((found > 0) | (found <= SENTINEL) | ~np.isfinite(found), np.nan, found)
+
+
+def sums(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> Column:
+    """The sum over the rows of each task, in their order.
+
+    Args:
+        values: [m].
+        offsets: [n + 1]; no task is empty.
+
+    Returns:
+        [n].
+    """
+    return np.add.reduceat(values.astype(np.float64, copy=False), offsets[:-1])
+
+
+def sums_of_known(values: Column, offsets: NDArray[np.int64]) -> tuple[Column, Column]:
+    """Sum and count over the rows of each task that have a finite value.
+
+    Args:
+        values: [m].
+        offsets: [n + 1].
+
+    Returns:
+        [n] sums and [n] counts.
+    """
+    known = np.isfinite(values)
+    return sums(np.where(known, values, 0.0), offsets), sums(known, offsets)
+
+
+Columns = Callable[[TaskRows, Success, AnalysisOptions], Mapping[str, Column]]
+
+
+def make_table(
+    chunks: Iterable[TaskRows],
+    families: Iterable[Columns],
+    success: Success,
+    options: AnalysisOptions,
+) -> dict[str, Column]:
+    """Run every family over every chunk of tasks.
+
+    Args:
+        chunks: whole tasks.
+        families: functions from rows to columns of the table.
+        success: what counts as one.
+        options: of the analysis.
+
+    Returns:
+        The columns of all tasks.
+    """
+    makers = list(families)
+    parts: dict[str, list[Column]] = {}
+    for rows in chunks:
+        for maker in makers:
+            for name, column in maker(rows, success, options).items():
+                parts.setdefault(name, []).append(column)
+    return {name: np.concatenate(columns) for name, columns in parts.items()}

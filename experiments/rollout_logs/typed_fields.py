@@ -1,0 +1,105 @@
+"""The fields of a row that statistics use, and their types inside the database.
+
+An identifier is compared as text there, so that `7` and `"7"` name one prompt. Lists of token ids are kept as JSON text, because only
+their equality and length matter; what has no use in a statistic is not carried.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from experiments.rollout_logs.schema import (
+    BY_NAME,
+    COUNT,
+    COUNTS,
+    FLAG,
+    IDENTIFIER,
+    NUMBER,
+    NUMBERS,
+    SETTINGS,
+    WHOLE,
+    Kind,
+)
+
+TEXT_FIELD = "_text"
+LONGEST_TEXT = 20_000  # characters of a completion that are kept to be looked at
+
+
+class TypedField(NamedTuple):
+    """A field as the database holds it.
+
+    Attributes:
+        name: its key in the row.
+        sql_type: of DuckDB.
+        arrow: the same in Arrow.
+    """
+
+    name: str
+    sql_type: str
+    arrow: pa.DataType
+
+
+_NAMES = (
+    "prompt_id sample_id branch_id parent_id attempt population_id chain_id policy_id policy_version sampler tokens text_sha256 "
+    "answer answer_raw correct reward score verifier_id_search verifier_id_final base_logp behavior_logp target_logp logp_reduction "
+    "base_logp_source behavior_logp_source target_logp_source base_logp_tokens behavior_logp_tokens target_logp_tokens law log_weight "
+    "temperature top_p top_k min_p completion_tokens finish_reason error wall_s model_calls verifier_calls tool_calls env_steps"
+).split()
+
+
+
+
+def _type_of(kind: Kind) -> tuple[str, pa.DataType]:
+    if kind is FLAG:
+        return "BOOLEAN", pa.bool_()
+    if kind in (COUNT, WHOLE):
+        return "BIGINT", pa.int64()
+    if kind is NUMBER:
+        return "DOUBLE", pa.float64()
+    if kind is NUMBERS:
+        return "DOUBLE[]", pa.list_(pa.float64())
+    return "VARCHAR", pa.string()
+
+
+TYPED_FIELDS = tuple(TypedField(name, *_type_of(BY_NAME[name].kind)) for name in _NAMES)
+ARROW_SCHEMA = pa.schema(
+    [pa.field(field.name, field.arrow) for field in TYPED_FIELDS] + [pa.field("_text", pa.string())]
+)
+
+
+def typed_value(name: str, value: Any) -> Any:
+    """A canonical value as the database takes it.
+
+    Args:
+        name: of the field.
+        value: valid for it, or None.
+
+    Returns:
+        The value; identifiers, settings and token ids as text.
+    """
+    if value is None:
+        return None
+    if name == TEXT_FIELD:
+        return str(value)[:LONGEST_TEXT]
+    kind = BY_NAME[name].kind
+    if kind is IDENTIFIER:
+        return str(value)
+    if kind is FLAG:
+        return bool(value)
+    if kind in (COUNTS, SETTINGS):
+        return json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return value
+
+
+def typed_row(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of one canonical row that are carried.
+
+    Args:
+        values: canonical field -> value; `_text` is the completion.
+
+    Returns:
+        Field -> value for every field of `ARROW_SCHEMA`.
+    """
+    return {name: typed_value(name, values.get(name)) for name in ARROW_SCHEMA.names}
