@@ -78,14 +78,19 @@ def independent(log: Log) -> Refused | None:
     """R3: rows of a prompt are independent draws."""
     if not log.facts.related_prompts:
         return None
-    return refuse("R3", f"{log.facts.related_prompts} of {log.facts.prompts} prompts have rows that are related")
+    return refuse(
+        "R3",
+        f"{log.facts.related_prompts} of {log.facts.prompts} prompts have rows that are related",
+    )
 
 
 def one_policy(log: Log) -> Refused | None:
     """R4: rows of a prompt come from one policy under one setting."""
     facts = log.facts
     if facts.mixed_policies:
-        return refuse("R4", f"{facts.mixed_policies} of {facts.prompts} prompts have several policies")
+        return refuse(
+            "R4", f"{facts.mixed_policies} of {facts.prompts} prompts have several policies"
+        )
     if facts.mixed_settings:
         return refuse(
             "R4", f"{facts.mixed_settings} of {facts.prompts} prompts have several sampler settings"

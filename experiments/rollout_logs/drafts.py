@@ -146,17 +146,13 @@ def groups_of(num_tasks: int, seed: int) -> NDArray[np.int64]:
     return groups
 
 
-def _replicates(
-    drafts: Sequence[Draft], num_tasks: int, options: AnalysisOptions
-) -> Column | None:
+def _replicates(drafts: Sequence[Draft], num_tasks: int, options: AnalysisOptions) -> Column | None:
     """[R, s] each ratio in each resample; NaN where its denominators sum to 0."""
     if num_tasks < 2 or not drafts:
         return None
     groups = groups_of(num_tasks, options.seed)
     num_groups = min(num_tasks, MAX_GROUPS)
-    counts = resample_counts(
-        np.random.default_rng(options.seed), num_groups, options.num_resamples
-    )
+    counts = resample_counts(np.random.default_rng(options.seed), num_groups, options.num_resamples)
     columns = [
         np.bincount(groups, weights=column, minlength=num_groups)
         for draft in drafts
@@ -215,5 +211,8 @@ def median_interval(values: Column, level: float) -> IntervalRecord | None:
         return None
     ordered = np.sort(values)
     return IntervalRecord(
-        float(ordered[j - 1]), float(ordered[n - j]), level, "order statistics over tasks (binomial)"
+        float(ordered[j - 1]),
+        float(ordered[n - j]),
+        level,
+        "order statistics over tasks (binomial)",
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import duckdb
 
+from experiments.rollout_logs.database import all_rows, one_number
 from theory.errors import InvalidInput
 
 _KEY = "prompt, sample_number, sample_text"
@@ -23,11 +24,12 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
         InvalidInput: two different rows of one (prompt, sample), which it names.
     """
     # Hashes first: they make narrow groups. Only the suspects are then grouped by what they are.
-    suspects = connection.sql(
+    suspects = one_number(
+        connection,
         f"SELECT count(*) FROM (SELECT 1 FROM staged WHERE {_HAS_SAMPLE} "
-        "GROUP BY hash(prompt), sample_number, hash(sample_text) HAVING count(*) > 1)"
-    ).fetchone()
-    if suspects is None or not suspects[0]:
+        "GROUP BY hash(prompt), sample_number, hash(sample_text) HAVING count(*) > 1)",
+    )
+    if not suspects:
         return {}
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE copies AS SELECT rowid AS row, prompt, "
@@ -39,16 +41,16 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
         f"(SELECT hash(prompt), sample_number, hash(sample_text) FROM staged WHERE {_HAS_SAMPLE} "
         "GROUP BY ALL HAVING count(*) > 1))"
     )
-    pair = connection.sql(
-        "SELECT prompt, sample, count(*) FROM copies WHERE differ GROUP BY ALL ORDER BY prompt, sample LIMIT 1"
-    ).fetchone()
-    if pair is not None:
-        prompt, sample, times = pair
+    for prompt, sample, times in all_rows(
+        connection,
+        "SELECT prompt, sample, count(*) FROM copies WHERE differ GROUP BY ALL ORDER BY prompt, sample LIMIT 1",
+    ):
         raise InvalidInput(
             f"prompt '{prompt}', sample '{sample}': {times} different rows, give each row a sample_id of its own or drop the wrong ones"
         )
-    found = connection.sql(
-        "SELECT prompt, count(*) FROM copies WHERE place > 1 GROUP BY prompt ORDER BY prompt"
-    ).fetchall()
+    found = all_rows(
+        connection,
+        "SELECT prompt, count(*) FROM copies WHERE place > 1 GROUP BY prompt ORDER BY prompt",
+    )
     connection.execute("DELETE FROM staged WHERE rowid IN (SELECT row FROM copies WHERE place > 1)")
     return {str(prompt): int(count) for prompt, count in found}

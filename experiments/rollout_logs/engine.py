@@ -1,16 +1,18 @@
 """From logs to an `Analysis`: rows into the database, tasks out of it, statistics from those.
 
-    analysis = analyze_logs(open_logs(["rollouts.jsonl"], "auto", {}, None, strict=False), AnalysisOptions())
+analysis = analyze_logs(open_logs(["rollouts.jsonl"], "auto", {}, None, strict=False), AnalysisOptions())
 """
 
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from experiments.progress import track
 from experiments.rollout_logs.analysis import Analysis, Counts, Curve, CurvePoint, Statistic
+from experiments.rollout_logs.database import all_rows, open_database
 from experiments.rollout_logs.drafts import with_intervals
 from experiments.rollout_logs.duplicates import drop_duplicates
 from experiments.rollout_logs.facts import Facts, gather_facts
@@ -23,7 +25,6 @@ from experiments.rollout_logs.task_table import Log, make_table, success_of
 from experiments.rollout_logs.warnings import warnings_of
 from theory.errors import InvalidInput
 
-MEMORY_LIMIT = "1500MB"
 _FAMILIES = (coverage.columns, rewards.columns, costs.columns)
 
 
@@ -46,21 +47,12 @@ def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
     check_options(options)
     with tempfile.TemporaryDirectory(prefix="rolloutlab-") as name:
         folder = Path(name)
-        with duckdb.connect(str(folder / "rows.duckdb"), config=_config(folder)) as connection:
+        with open_database(folder) as connection:
             staged = stage(connection, opened, folder)
             duplicates = drop_duplicates(connection)
             if not make_prompts(connection):
                 raise _nothing(opened, staged)
             return _analyze(connection, opened, options, staged, duplicates)
-
-
-def _config(folder: Path) -> dict[str, str]:
-    return {
-        "memory_limit": MEMORY_LIMIT,
-        "temp_directory": str(folder / "spill"),
-        "preserve_insertion_order": "false",
-        "autoinstall_known_extensions": "false",
-    }
 
 
 def _nothing(opened: OpenedLogs, staged: Staged) -> InvalidInput:
@@ -105,16 +97,17 @@ def _analyze(
 
 def _median(connection: duckdb.DuckDBPyConnection, column: str) -> float | None:
     """Over rows, from how often each value occurs."""
-    counts = connection.sql(
-        f"SELECT {column}::DOUBLE, count(*) FROM staged WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1"
-    ).fetchall()
+    counts = all_rows(
+        connection,
+        f"SELECT {column}::DOUBLE, count(*) FROM staged WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1",
+    )
     total = sum(number for _, number in counts)
     if not total:
         return None
     return (_value_at(counts, (total - 1) // 2) + _value_at(counts, total // 2)) / 2
 
 
-def _value_at(counts: list[tuple[float, int]], place: int) -> float:
+def _value_at(counts: list[tuple[Any, ...]], place: int) -> float:
     seen = 0
     for value, number in counts:
         seen += number
@@ -180,5 +173,3 @@ def _curves(statistics: list[Statistic], ks: tuple[int, ...]) -> tuple[Curve, ..
         )
         curves.append(Curve(family, points, given[0].tasks))
     return tuple(curves)
-
-

@@ -6,16 +6,56 @@ from typing import Any, NamedTuple
 import duckdb
 
 from experiments.rollout_logs.analysis import PolicyRecord
+from experiments.rollout_logs.database import all_rows, one_number, one_row
 
 # Log probabilities that stand for "not available" (vLLM, sglang).
 SENTINEL = -9998.0
 
-_COUNTED = (
-    "sample_number sample_text branch_id parent_id attempt population_id chain_id policy_id policy_version sampler temperature top_p "
-    "top_k min_p answer_code answer correct reward score trajectory verifier_id_search verifier_id_final base_logp behavior_logp "
-    "target_logp logp_reduction base_logp_source behavior_logp_source target_logp_source law log_weight completion_tokens "
-    "finish_reason truncated error failed wall_s model_calls verifier_calls tool_calls env_steps completion"
-).split()
+_COUNTED = [
+    "sample_number",
+    "sample_text",
+    "branch_id",
+    "parent_id",
+    "attempt",
+    "population_id",
+    "chain_id",
+    "policy_id",
+    "policy_version",
+    "sampler",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "answer_code",
+    "answer",
+    "correct",
+    "reward",
+    "score",
+    "trajectory",
+    "verifier_id_search",
+    "verifier_id_final",
+    "base_logp",
+    "behavior_logp",
+    "target_logp",
+    "logp_reduction",
+    "base_logp_source",
+    "behavior_logp_source",
+    "target_logp_source",
+    "law",
+    "log_weight",
+    "completion_tokens",
+    "finish_reason",
+    "truncated",
+    "error",
+    "failed",
+    "wall_s",
+    "model_calls",
+    "verifier_calls",
+    "tool_calls",
+    "env_steps",
+    "prompt_hashed",
+    "completion",
+]
 _SETTINGS = ("sampler", "temperature", "top_p", "top_k", "min_p")
 _LOGPS = ("base_logp", "behavior_logp", "target_logp")
 _LISTED = 50  # names that are listed at most
@@ -84,14 +124,14 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
     Returns:
         The facts.
     """
-    present = _row(
+    present = one_row(
         connection,
         "SELECT count(*) AS rows, "
         + ", ".join(f"count({name}) AS {name}" for name in _COUNTED)
         + " FROM staged",
     )
     numbers = _numbers(connection)
-    sizes = _row(
+    sizes = one_row(
         connection,
         "SELECT min(n) AS least, max(n) AS most, count(*) AS prompts FROM (SELECT count(*) AS n FROM staged GROUP BY prompt)",
     )
@@ -135,12 +175,6 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
     )
 
 
-def _row(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
-    relation = connection.sql(query)
-    found = relation.fetchone()
-    return dict(zip(relation.columns, found or (), strict=True))
-
-
 def unusable(name: str) -> str:
     """The condition, in SQL, under which a log probability counts as missing although it is there.
 
@@ -157,7 +191,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     cut = "(top_p < 1 OR top_k > 0 OR min_p > 0)"
     shown = "CASE WHEN completion_tokens > 0 AND isfinite({0}) AND {0} <= 0 THEN {0} / completion_tokens END"
     logp = f"coalesce({shown.format('behavior_logp')}, {shown.format('base_logp')})"
-    return _row(
+    return one_row(
         connection,
         "SELECT "
         + ", ".join(
@@ -193,15 +227,12 @@ def _range(numbers: Mapping[str, Any], name: str) -> tuple[float, float] | None:
 
 
 def _distinct(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[str, ...]:
-    rows = connection.sql(
-        f"SELECT DISTINCT {name} FROM staged WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {_LISTED}"
-    ).fetchall()
+    number = f"TRY_CAST({name} AS BIGINT)"
+    rows = all_rows(
+        connection,
+        f"SELECT {name} FROM staged WHERE {name} IS NOT NULL GROUP BY {name} ORDER BY {number}, {name} LIMIT {_LISTED}",
+    )
     return tuple(str(row[0]) for row in rows)
-
-
-def _number_of(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    found = connection.sql(query).fetchone()
-    return 0 if found is None else int(found[0])
 
 
 def _related(connection: duckdb.DuckDBPyConnection, present: Mapping[str, int]) -> int:
@@ -219,7 +250,7 @@ def _related(connection: duckdb.DuckDBPyConnection, present: Mapping[str, int]) 
         conditions.append("max(attempt) > 0")
     if not conditions:
         return 0
-    return _number_of(
+    return one_number(
         connection,
         f"SELECT count(*) FROM (SELECT prompt FROM staged GROUP BY prompt HAVING {' OR '.join(conditions)})",
     )
@@ -236,7 +267,7 @@ def _mixed(
     ]
     if not conditions:
         return 0
-    return _number_of(
+    return one_number(
         connection,
         f"SELECT count(*) FROM (SELECT prompt FROM staged GROUP BY prompt HAVING {' OR '.join(conditions)})",
     )

@@ -15,15 +15,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.progress import track
+from experiments.rollout_logs.database import one_number
 from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.records import Row
-from experiments.rollout_logs.typed_fields import ARROW_SCHEMA, TYPED_FIELDS, typed_row
+from experiments.rollout_logs.typed_fields import (
+    ARROW_SCHEMA,
+    PRIVATE_FIELDS,
+    TYPED_FIELDS,
+    typed_row,
+)
 
 _BATCH = 20_000
 _EXAMPLES = 5
 
 # What ends a completion at the horizon, in the words of the libraries that write logs.
-TRUNCATED_REASONS = ("length", "max_tokens", "max_length", "truncated", "incomplete", "model_length")
+TRUNCATED_REASONS = (
+    "length",
+    "max_tokens",
+    "max_length",
+    "truncated",
+    "incomplete",
+    "model_length",
+)
 
 _WHOLE = "'(0|-?[1-9][0-9]{0,17})'"
 
@@ -56,44 +69,42 @@ def stage(connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Pat
     Raises:
         InvalidInput: as `OpenedLogs.records`.
     """
-    if opened.plain_files and _stage_plain(connection, opened.plain_files):
-        return Staged(_count(connection), {}, {})
+    lines = [name for name in opened.plain_files if name.endswith((".jsonl", ".ndjson"))]
+    if lines == opened.inputs and _stage_plain(connection, lines):
+        return Staged(one_number(connection, "SELECT count(*) FROM staged"), {}, {})
     return _stage_checked(connection, opened, folder)
-
-
-def _count(connection: duckdb.DuckDBPyConnection) -> int:
-    found = connection.sql("SELECT count(*) FROM staged").fetchone()
-    return 0 if found is None else int(found[0])
 
 
 def _stage_plain(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> bool:
     """Let DuckDB read canonical JSON lines; False where anything in them is irregular."""
-    columns = {field.name: "JSON" for field in TYPED_FIELDS} | {
-        name: "JSON" for name in _REASONS
-    }
-    source = connection.read_json(list(files), columns=columns, format="newline_delimited")
+    columns = dict.fromkeys([*(field.name for field in TYPED_FIELDS), *_ODD], "JSON")
     irregular = " OR ".join(
         [_is_irregular(field.name, field.sql_type) for field in TYPED_FIELDS]
-        + [f"{name} IS NOT NULL" for name in _REASONS]
+        + [f"{name} IS NOT NULL" for name in _ODD]
         + ["prompt_id IS NULL"]
     )
-    casts = ", ".join(f"{_cast(field.name, field.sql_type)} AS {field.name}" for field in TYPED_FIELDS)
-    typed = source.project(f"{casts}, NULL::VARCHAR AS _text, ({irregular}) AS irregular")
+    casts = [f"{_cast(field.name, field.sql_type)} AS {field.name}" for field in TYPED_FIELDS]
+    casts += [f"NULL::{field.sql_type} AS {field.name}" for field in PRIVATE_FIELDS]
     try:
-        typed.create_view("typed", replace=True)
+        source = connection.read_json(list(files), columns=columns, format="newline_delimited")
+        source.project(f"{', '.join(casts)}, ({irregular}) AS irregular").create_view("typed")
         connection.execute(f"CREATE TABLE staged AS SELECT {NARROW}, irregular FROM typed")
-    except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.IOException):
-        connection.execute("DROP TABLE IF EXISTS staged")
-        return False
-    found = connection.sql("SELECT count(*) FROM staged WHERE irregular").fetchone()
-    if found is None or found[0] or not _count(connection):
-        connection.execute("DROP TABLE staged")
-        return False
-    return True
+        if not one_number(connection, "SELECT count(*) FROM staged WHERE irregular"):
+            connection.execute("ALTER TABLE staged DROP irregular")
+            return True
+    except (duckdb.InvalidInputException, duckdb.ConversionException):
+        pass
+    connection.execute("DROP TABLE IF EXISTS staged")
+    connection.execute("DROP VIEW IF EXISTS typed")
+    return False
 
 
-_REASONS = tuple(
-    f"{field.name}_reason" for field in TYPED_FIELDS if field.sql_type in ("DOUBLE", "DOUBLE[]")
+# What only the checked path understands: numbers that are not finite, and log probabilities by token.
+_ODD = (
+    *(f"{field.name}_reason" for field in TYPED_FIELDS if field.sql_type == "DOUBLE"),
+    "base_logp_tokens",
+    "behavior_logp_tokens",
+    "target_logp_tokens",
 )
 
 
@@ -103,7 +114,9 @@ def _cast(name: str, sql_type: str) -> str:
     if sql_type == "VARCHAR":
         return f"CASE WHEN {text}[1] = '\"' THEN {name}->>'$' ELSE {text} END"
     if sql_type == "BIGINT":
-        return f"CASE WHEN regexp_full_match({text}, '-?[0-9]+') THEN TRY_CAST({text} AS BIGINT) END"
+        return (
+            f"CASE WHEN regexp_full_match({text}, '-?[0-9]+') THEN TRY_CAST({text} AS BIGINT) END"
+        )
     if sql_type == "BOOLEAN":
         return f"CASE {text} WHEN 'true' THEN true WHEN '1' THEN true WHEN 'false' THEN false WHEN '0' THEN false END"
     return f"TRY_CAST({text} AS {sql_type})"
@@ -118,12 +131,6 @@ def _is_irregular(name: str, sql_type: str) -> str:
     if name.endswith("_id") or name.startswith("verifier_id") or name == "policy_version":
         return f"({text}[1] <> '\"' AND NOT regexp_full_match({text}, {_WHOLE}))"
     return f"({text}[1] <> '\"')"
-
-
-def _logp(name: str) -> str:
-    tokens = f"{name}_tokens"
-    summed = f"CASE WHEN list_contains({tokens}, NULL) OR len(list_filter({tokens}, x -> x IS NULL)) > 0 THEN 'nan'::DOUBLE ELSE list_sum({tokens}) END"
-    return f"CASE WHEN {name} IS NULL AND {tokens} IS NOT NULL THEN {summed} ELSE {name} END AS {name}"
 
 
 def _in(values: Iterable[str]) -> str:
@@ -142,18 +149,21 @@ NARROW = ", ".join(
         "sampler, temperature, top_p, top_k, min_p",
         "hash(answer) AS answer_code, answer, answer_raw",
         "correct::TINYINT AS correct, reward, score",
-        "CASE WHEN text_sha256 IS NOT NULL THEN hash(text_sha256) WHEN tokens IS NOT NULL THEN hash(tokens) "
-        "WHEN _text IS NOT NULL THEN hash(_text) END AS trajectory",
+        (
+            "CASE WHEN text_sha256 IS NOT NULL THEN hash(text_sha256) WHEN tokens IS NOT NULL THEN hash(tokens) "
+            "WHEN _text IS NOT NULL THEN hash(_text) END AS trajectory"
+        ),
         "verifier_id_search, verifier_id_final",
-        _logp("base_logp"),
-        _logp("behavior_logp"),
-        _logp("target_logp"),
+        "base_logp, behavior_logp, target_logp",
         "logp_reduction, base_logp_source, behavior_logp_source, target_logp_source, law, log_weight",
-        "CASE WHEN completion_tokens IS NOT NULL THEN completion_tokens "
-        "WHEN tokens IS NOT NULL THEN json_array_length(tokens)::BIGINT END AS completion_tokens",
+        (
+            "CASE WHEN completion_tokens IS NOT NULL THEN completion_tokens "
+            "WHEN tokens IS NOT NULL THEN json_array_length(tokens)::BIGINT END AS completion_tokens"
+        ),
         f"finish_reason, (finish_reason IN ({_in(TRUNCATED_REASONS)}))::TINYINT AS truncated",
         "error, (error IS NOT NULL)::TINYINT AS failed",
         "wall_s, model_calls, verifier_calls, tool_calls, env_steps",
+        "_prompt_hashed AS prompt_hashed, _missing_logp_tokens AS missing_logp_tokens, _zero_logp_tokens AS zero_logp_tokens",
         "_text AS completion",
     ]
 )

@@ -11,13 +11,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from experiments.rollout_logs.database import one_number
+
 # Rows that are turned into arrays at a time.
 BATCH = 1 << 18
 
-_NUMBERS = (
-    "reward score base_logp behavior_logp target_logp log_weight completion_tokens wall_s "
-    "model_calls verifier_calls tool_calls env_steps"
-).split()
+_NUMBERS = [
+    "reward",
+    "score",
+    "base_logp",
+    "behavior_logp",
+    "target_logp",
+    "log_weight",
+    "completion_tokens",
+    "wall_s",
+    "model_calls",
+    "verifier_calls",
+    "tool_calls",
+    "env_steps",
+]
 _HASHES = ("answer_code", "trajectory")
 _FLAGS = ("correct", "truncated", "failed")
 
@@ -67,8 +79,7 @@ def make_prompts(connection: duckdb.DuckDBPyConnection) -> int:
         "CREATE OR REPLACE TABLE prompts AS SELECT prompt, "
         "(row_number() OVER (ORDER BY prompt) - 1)::BIGINT AS code FROM (SELECT DISTINCT prompt FROM staged)"
     )
-    found = connection.sql("SELECT count(*) FROM prompts").fetchone()
-    return 0 if found is None else int(found[0])
+    return one_number(connection, "SELECT count(*) FROM prompts")
 
 
 def task_rows(

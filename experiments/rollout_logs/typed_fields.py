@@ -17,13 +17,19 @@ from experiments.rollout_logs.schema import (
     FLAG,
     IDENTIFIER,
     NUMBER,
-    NUMBERS,
     SETTINGS,
     WHOLE,
     Kind,
 )
 
+# Beside the fields of the schema: see `experiments.rollout_logs.records.PRIVATE`.
 TEXT_FIELD = "_text"
+_PRIVATE = {
+    TEXT_FIELD: ("VARCHAR", pa.string()),
+    "_prompt_hashed": ("BOOLEAN", pa.bool_()),
+    "_missing_logp_tokens": ("BIGINT", pa.int64()),
+    "_zero_logp_tokens": ("BIGINT", pa.int64()),
+}
 LONGEST_TEXT = 20_000  # characters of a completion that are kept to be looked at
 
 
@@ -41,14 +47,48 @@ class TypedField(NamedTuple):
     arrow: pa.DataType
 
 
-_NAMES = (
-    "prompt_id sample_id branch_id parent_id attempt population_id chain_id policy_id policy_version sampler tokens text_sha256 "
-    "answer answer_raw correct reward score verifier_id_search verifier_id_final base_logp behavior_logp target_logp logp_reduction "
-    "base_logp_source behavior_logp_source target_logp_source base_logp_tokens behavior_logp_tokens target_logp_tokens law log_weight "
-    "temperature top_p top_k min_p completion_tokens finish_reason error wall_s model_calls verifier_calls tool_calls env_steps"
-).split()
-
-
+_NAMES = [
+    "prompt_id",
+    "sample_id",
+    "branch_id",
+    "parent_id",
+    "attempt",
+    "population_id",
+    "chain_id",
+    "policy_id",
+    "policy_version",
+    "sampler",
+    "tokens",
+    "text_sha256",
+    "answer",
+    "answer_raw",
+    "correct",
+    "reward",
+    "score",
+    "verifier_id_search",
+    "verifier_id_final",
+    "base_logp",
+    "behavior_logp",
+    "target_logp",
+    "logp_reduction",
+    "base_logp_source",
+    "behavior_logp_source",
+    "target_logp_source",
+    "law",
+    "log_weight",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "completion_tokens",
+    "finish_reason",
+    "error",
+    "wall_s",
+    "model_calls",
+    "verifier_calls",
+    "tool_calls",
+    "env_steps",
+]
 
 
 def _type_of(kind: Kind) -> tuple[str, pa.DataType]:
@@ -58,14 +98,13 @@ def _type_of(kind: Kind) -> tuple[str, pa.DataType]:
         return "BIGINT", pa.int64()
     if kind is NUMBER:
         return "DOUBLE", pa.float64()
-    if kind is NUMBERS:
-        return "DOUBLE[]", pa.list_(pa.float64())
     return "VARCHAR", pa.string()
 
 
 TYPED_FIELDS = tuple(TypedField(name, *_type_of(BY_NAME[name].kind)) for name in _NAMES)
+PRIVATE_FIELDS = tuple(TypedField(name, *types) for name, types in _PRIVATE.items())
 ARROW_SCHEMA = pa.schema(
-    [pa.field(field.name, field.arrow) for field in TYPED_FIELDS] + [pa.field("_text", pa.string())]
+    [pa.field(field.name, field.arrow) for field in (*TYPED_FIELDS, *PRIVATE_FIELDS)]
 )
 
 
@@ -83,6 +122,8 @@ def typed_value(name: str, value: Any) -> Any:
         return None
     if name == TEXT_FIELD:
         return str(value)[:LONGEST_TEXT]
+    if name in _PRIVATE:
+        return value
     kind = BY_NAME[name].kind
     if kind is IDENTIFIER:
         return str(value)

@@ -86,7 +86,7 @@ def test_the_customary_name_works_from_anywhere(tmp_path: Path) -> None:
     assert done.stderr.startswith("rolloutlab power-vs-temperature: Unrecognized options: --nope")
 
 
-def test_reading_logs_is_refused_honestly() -> None:
+def test_the_customary_name_of_analyze() -> None:
     done = run(sys.executable, "scripts/analyze_rollouts.py", "rollouts.jsonl", "--k", "1,2")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "analyze_rollouts: reading rollout logs is not part of this version\n"
+    assert done.stderr == "rolloutlab analyze: rollouts.jsonl: no such file\n"

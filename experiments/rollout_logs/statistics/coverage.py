@@ -27,9 +27,7 @@ from experiments.rollout_logs.task_table import (
 )
 
 
-def columns(
-    rows: TaskRows, success: Success, options: AnalysisOptions
-) -> Mapping[str, Column]:
+def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
     """Rows with a known outcome, how many are correct, and rows cut or failed.
 
     Args:
@@ -164,8 +162,10 @@ def _subpopulation(log: Log, k: int, code: str) -> tuple[str, ...]:
         return ()
     value = float(pass_at_k(sizes[enough], correct[enough], k).mean())
     return (
-        f"on the {int(enough.sum())} of {sizes.size} prompts with {k} samples or more it is {value:.6g}: "
-        "another set of tasks, not a point of the same curve",
+        (
+            f"on the {int(enough.sum())} of {sizes.size} prompts with {k} samples or more it is {value:.6g}: "
+            "another set of tasks, not a point of the same curve"
+        ),
     )
 
 

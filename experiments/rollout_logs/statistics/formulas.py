@@ -1,18 +1,39 @@
-"""Closed forms over subsets of k samples."""
+"""Closed forms over subsets of k samples, and errors with and without clusters."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
 
 class ClusteredError(NamedTuple):
+    """Standard errors of a mean.
+
+    Attributes:
+        clustered: over tasks.
+        naive: as if rows were independent.
+        design_effect: squared ratio of the two.
+    """
+
     clustered: float
     naive: float
     design_effect: float
 
 
-def clustered_error(sizes, totals, squares) -> ClusteredError:
+def clustered_error(sizes: Floats, totals: Floats, squares: Floats) -> ClusteredError:
+    """Of the mean over tasks of the tasks' means.
+
+    Args:
+        sizes: [n] rows.
+        totals: [n] sums.
+        squares: [n] sums of squares.
+
+    Returns:
+        Both errors.
+    """
     means = totals / sizes
     n = means.size
     clustered = float(np.std(means, ddof=1) / np.sqrt(n))
@@ -23,7 +44,17 @@ def clustered_error(sizes, totals, squares) -> ClusteredError:
     return ClusteredError(clustered, naive, (clustered / naive) ** 2 if naive else float("nan"))
 
 
-def pass_at_k(sizes: NDArray[np.int64], correct: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+def pass_at_k(sizes: Counts, correct: Counts, k: int) -> Floats:
+    """At least one of k is correct.
+
+    Args:
+        sizes: [n] rows, at least k.
+        correct: [n] of them.
+        k: drawn without replacement.
+
+    Returns:
+        [n].
+    """
     n, c = sizes.astype(float), correct.astype(float)
     missed = np.ones_like(n)
     for i in range(k):
@@ -31,7 +62,17 @@ def pass_at_k(sizes: NDArray[np.int64], correct: NDArray[np.int64], k: int) -> N
     return 1 - missed
 
 
-def pass_hat_k(sizes: NDArray[np.int64], correct: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+def pass_hat_k(sizes: Counts, correct: Counts, k: int) -> Floats:
+    """All of k are correct.
+
+    Args:
+        sizes: [n] rows, at least k.
+        correct: [n] of them.
+        k: drawn without replacement.
+
+    Returns:
+        [n].
+    """
     n, c = sizes.astype(float), correct.astype(float)
     all_right = np.ones_like(n)
     for i in range(k):

@@ -1,0 +1,73 @@
+"""The embedded database: its bounds, and results as Python values."""
+
+import contextlib
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+# Of the database; arrays of the tasks in work and the interpreter come on top.
+MEMORY_LIMIT = "1500MB"
+
+
+@contextlib.contextmanager
+def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, None]:
+    """An empty database on disk that spills what does not fit.
+
+    Args:
+        folder: of this run.
+
+    Yields:
+        A connection.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY_LIMIT,
+        "temp_directory": str(folder / "spill"),
+        "preserve_insertion_order": "false",
+        "autoinstall_known_extensions": "false",
+    }
+    with duckdb.connect(str(folder / "rows.duckdb"), config=config) as connection:
+        yield connection
+
+
+def all_rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    """Run a query with few results.
+
+    Args:
+        connection: of the database.
+        query: SQL.
+
+    Returns:
+        Its rows.
+    """
+    return connection.execute(query).fetchall()
+
+
+def one_row(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
+    """Run a query with one row.
+
+    Args:
+        connection: of the database.
+        query: SQL.
+
+    Returns:
+        Column -> value.
+    """
+    result = connection.execute(query)
+    (row,) = result.fetchall()
+    return dict(zip([column[0] for column in result.description or ()], row, strict=True))
+
+
+def one_number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Run a query with one count.
+
+    Args:
+        connection: of the database.
+        query: SQL.
+
+    Returns:
+        The count.
+    """
+    ((number,),) = all_rows(connection, query)
+    return int(number)
