@@ -11,6 +11,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 JAX_CACHE := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.jax_cache \
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
+# Compiling is most of the minutes of the tests: theirs go without what makes programs fast, those of test-slow with it.
+# Left out where a later release of XLA does not know such a flag, and would not start.
+XLA_QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
+QUICK = if XLA_FLAGS="$(XLA_QUICK)" $(BIN)/python -c 'import jax; jax.devices()' >/dev/null 2>&1; then export XLA_FLAGS="$(XLA_QUICK)"; fi
+
 # What a verdict of the tests depends on: the files, the packages and the selection. Empty outside of a git checkout.
 STATE = git rev-parse --git-dir >/dev/null 2>&1 && { git ls-files -coz --exclude-standard | sort -z | xargs -0 sha256sum 2>/dev/null; \
 	$(BIN)/python -m pip freeze 2>/dev/null; echo '$(ARGS)'; } | sha256sum
@@ -34,6 +39,7 @@ test: $(VENV)/.installed-dev ## the tests that take minutes, once for each state
 		echo "these tests have passed on exactly these files and packages; to run them again: rm $(VENV)/.tested"; \
 	else \
 		rm -f $(VENV)/.tested; \
+		$(QUICK); \
 		$(JAX_CACHE) $(PYTEST) -m "not slow and not gpu" $(ARGS) && echo "$$state" > $(VENV)/.tested; \
 	fi
 
