@@ -1,12 +1,24 @@
 """`--map canonical=source`: the user's word on what a field of the log is."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from experiments.command_line import unknown
 from experiments.rollout_logs.records import Raw
 
 _ABSENT = object()
+REDUCTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
+    "sum": math.fsum,
+    "prod": math.prod,
+    "mean": lambda values: math.fsum(values) / len(values),
+    "min": min,
+    "last": lambda values: values[-1],
+}
+"""How a list of numbers becomes one: `score.sum`; a list of lists becomes a list."""
+
+PER_SAMPLE = frozenset({"answer", "answer_raw", "correct", "reward", "score"})
+"""One value of these for several samples is an aggregate and is never copied to each of them."""
 
 
 def lookup(value: Mapping[str, Any], source: str) -> Any:
@@ -14,7 +26,7 @@ def lookup(value: Mapping[str, Any], source: str) -> Any:
 
     Args:
         value: a record.
-        source: such as "metrics.correct" or "rewards.0"; a field whose own name has dots goes first.
+        source: such as "metrics.correct", "rewards.0" or "score.sum" (`REDUCTIONS`); a field whose own name has dots goes first.
 
     Returns:
         Its value; None where it is absent.
@@ -32,11 +44,19 @@ def _find(value: Any, source: str) -> Any:
         return _find(fields[name], rest) if dot and name in fields else _ABSENT
     if isinstance(value, list):
         items = cast(list[Any], value)
+        if source in REDUCTIONS:
+            return _reduced(items, REDUCTIONS[source])
         name, dot, rest = source.partition(".")
         if not name.isdecimal() or int(name) >= len(items):
             return _ABSENT
         return _find(items[int(name)], rest) if dot else items[int(name)]
     return _ABSENT
+
+
+def _reduced(items: list[Any], reduce: Callable[[list[Any]], Any]) -> Any:
+    if items and all(isinstance(item, list) for item in items):
+        return [_reduced(cast(list[Any], item), reduce) for item in items]
+    return reduce(items) if items else None
 
 
 def check_mapping(first: Sequence[Raw], mapping: Mapping[str, str]) -> None:
@@ -62,7 +82,7 @@ def override(
     mapping: Mapping[str, str],
     position: int,
     rows: int,
-) -> None:
+) -> str | None:
     """Put the mapped values into a row.
 
     Args:
@@ -71,14 +91,23 @@ def override(
         mapping: canonical field -> field of the log.
         position: of the row among those of its record.
         rows: rows of the record; a list of that many values gives one to each.
+
+    Returns:
+        None, or why the row cannot have its value.
+
+    Raises:
+        TypeError: a reduction of what is no list of numbers.
     """
     for name, source in mapping.items():
         value = lookup(raw, source)
         if rows > 1 and isinstance(value, list) and len(cast(list[Any], value)) == rows:
             value = value[position]
+        elif rows > 1 and name in PER_SAMPLE and value is not None:
+            return f"one {source} for several samples"
         if isinstance(value, list) and name.endswith("_logp"):
             values.pop(name, None)
             name = f"{name}_tokens"
         values[name] = value
         if name == "prompt_id":
             values.pop("_prompt_hashed", None)
+    return None

@@ -67,6 +67,8 @@ def normalise(values: dict[str, Any]) -> str | None:
         return NO_PROMPT_ID
     for name, value in values.items():
         if value is None or name in PRIVATE:
+            if name == "_text" and value is not None:
+                values[name] = _encodable(value) if isinstance(value, str) else None
             continue
         kind = BY_NAME[name].kind
         if kind is TEXT or kind is IDENTIFIER:

@@ -194,8 +194,10 @@ def _yaml(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
     except (yaml.YAMLError, ValueError, RecursionError, *BROKEN):
         yield Excluded(UNREADABLE, path)
         return
-    if value is not None:
-        yield Raw(value, path, path) if isinstance(value, dict) else Excluded(NOT_AN_OBJECT, path)
+    if isinstance(value, dict):
+        yield Raw({str(name): item for name, item in value.items()}, path, path)
+    elif value is not None:
+        yield Excluded(NOT_AN_OBJECT, path)
 
 
 def _archive(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:

@@ -1,14 +1,16 @@
 """Rows in the fields of our own schema, by us or by anybody; other names for them are taken where they can mean nothing else."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.json_output import restore
 from experiments.rollout_logs.adapters.base import Adapter, Request, Started, Values
 from experiments.rollout_logs.records import Raw
-from experiments.rollout_logs.schema import BY_NAME, REASONS
+from experiments.rollout_logs.schema import BY_NAME, IDENTIFIER, REASONS, TEXT
 from theory.errors import InvalidInput
 
+_TABLES = (".csv", ".csv.gz", ".csv.zst")
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "prompt_id": ("uid", "task_id", "problem_id", "unique_id", "prompt_idx", "example_id"),
     "sample_id": ("sample_idx",),
@@ -61,9 +63,23 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
                 values[name] = raw.value[source]
         if reasons:
             values = {key: value for key, value in restore(values).items() if key in BY_NAME}
-        yield values
+        yield _from_cells(values) if raw.path.endswith(_TABLES) else values
 
     return Started(convert, fields)
+
+
+def _from_cells(row: Values) -> Values:
+    """The values that the cells of a CSV file spell; an empty cell is none."""
+    values: Values = {}
+    for name, cell in row.items():
+        if not isinstance(cell, str) or BY_NAME[name].kind in (TEXT, IDENTIFIER):
+            values[name] = cell or None
+            continue
+        try:
+            values[name] = json.loads(cell.lower()) if cell else None
+        except ValueError:
+            values[name] = cell
+    return values
 
 
 ADAPTER = Adapter("native", _detect, _start)
