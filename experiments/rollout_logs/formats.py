@@ -2,7 +2,7 @@
 
 import itertools
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,11 +123,9 @@ def choose_format(
         else:
             skipped.append(Skipped(path, "skipped", "not a known format"))
     if not found:
-        raise (
-            nothing_in(kept)
-            if kept
-            else InvalidInput(f"{opened[0].file.path}: {skipped[0].reason}")
-        )
+        if not kept:
+            raise InvalidInput(f"{skipped[0].path}: {skipped[0].reason}")
+        raise nothing_in(kept, [item for entry in kept for item in entry.first])
     if len(found) > 1:
         (one, path), (other, other_path) = list(found.items())[:2]
         raise InvalidInput(
@@ -136,21 +134,21 @@ def choose_format(
     return ADAPTERS[next(iter(found))], kept, skipped
 
 
-def nothing_in(opened: Sequence[Opened]) -> InvalidInput:
+def nothing_in(opened: Sequence[Opened], items: Iterable[Raw | Excluded]) -> InvalidInput:
     """The error for files without a record that can be read.
 
     Args:
         opened: the files, at least one.
+        items: what was found in them.
 
     Returns:
         It, with the first thing that was wrong.
     """
-    for entry in opened:
-        for item in entry.first:
-            if isinstance(item, Excluded):
-                return InvalidInput(
-                    f"{item.where}: {item.reason}, and no record can be read; give a log, or name its format by its ending"
-                )
+    for item in items:
+        if isinstance(item, Excluded):
+            return InvalidInput(
+                f"{item.where}: {item.reason}, and no record can be read; give a log, or name its format by its ending"
+            )
     return InvalidInput(f"{opened[0].file.path}: no record in it, give a log that is not empty")
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from experiments.command_line import unknown
 from experiments.rollout_logs.records import Raw
 
-_ABSENT = object()
+_ABSENT, _NO_NUMBERS = object(), object()
 REDUCTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
     "sum": math.fsum,
     "prod": math.prod,
@@ -30,8 +30,13 @@ def lookup(value: Mapping[str, Any], source: str) -> Any:
 
     Returns:
         Its value; None where it is absent.
+
+    Raises:
+        TypeError: a reduction of what is no list of numbers.
     """
     found = _find(value, source)
+    if found is _NO_NUMBERS:
+        raise TypeError(f"{source} of what is no list of numbers")
     return None if found is _ABSENT else found
 
 
@@ -45,12 +50,19 @@ def _find(value: Any, source: str) -> Any:
     if isinstance(value, list):
         items = cast(list[Any], value)
         if source in REDUCTIONS:
-            return _reduced(items, REDUCTIONS[source])
+            return _reduced(items, REDUCTIONS[source]) if _numbers(items) else _NO_NUMBERS
         name, dot, rest = source.partition(".")
         if not name.isdecimal() or int(name) >= len(items):
             return _ABSENT
         return _find(items[int(name)], rest) if dot else items[int(name)]
     return _ABSENT
+
+
+def _numbers(items: list[Any]) -> bool:
+    return all(
+        _numbers(cast(list[Any], item)) if isinstance(item, list) else isinstance(item, int | float)
+        for item in items
+    )
 
 
 def _reduced(items: list[Any], reduce: Callable[[list[Any]], Any]) -> Any:

@@ -21,6 +21,11 @@ NO_PROMPT_ID = "no prompt_id"
 LEAST_LOGP = -9998.0
 """At or under it a token's log probability is a sentinel: servers write -9999 or -3.4e38 for "not available"."""
 
+UNUSED = frozenset(
+    {"prompt", "seed", "dataset", "turn_lengths", "group_id", "selected", "selection_rule"}
+)
+"""Fields that no statistic uses: a value of another kind, such as a prompt as text, is no value there."""
+
 _TOKEN_SUMS = {f"{name}_logp_tokens": f"{name}_logp" for name in ("base", "behavior", "target")}
 
 
@@ -65,6 +70,7 @@ def normalise(values: dict[str, Any]) -> str | None:
     """
     if values.get(REQUIRED) is None:
         return NO_PROMPT_ID
+    _settle(values)
     for name, value in values.items():
         if value is None or name in PRIVATE:
             if name == "_text" and value is not None:
@@ -107,6 +113,22 @@ def normalise(values: dict[str, Any]) -> str | None:
             return f"invalid {choice}"
     _sum_tokens(values)
     return None
+
+
+def _settle(values: dict[str, Any]) -> None:
+    """Settle what other people mean by names of ours: a number of tokens, an error that is an object or false."""
+    tokens = values.get("tokens")
+    if isinstance(tokens, int) and not isinstance(tokens, bool):
+        del values["tokens"]
+        values.setdefault("completion_tokens", tokens)
+    error = values.get("error")
+    if error is not None and not isinstance(error, str):
+        values["error"] = _as_text(error) if error else None
+    elif error == "":
+        values["error"] = None
+    for name in UNUSED & values.keys():
+        if values[name] is not None and not BY_NAME[name].kind.accepts(values[name]):
+            values[name] = None
 
 
 def _sum_tokens(values: dict[str, Any]) -> None:

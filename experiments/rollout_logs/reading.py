@@ -201,16 +201,12 @@ def open_logs(
     opened = [look(file) for file in expand(paths)]
     chosen, kept, skipped = choose_format(opened, format, mapping)
     request = Request(mapping, filter_name)
-    first = [
-        item
-        for entry in kept
-        for item in _split(iter(entry.first), chosen)
-        if isinstance(item, Raw)
-    ]
+    items = [item for entry in kept for item in _split(iter(entry.first), chosen)]
+    first = [item for item in items if isinstance(item, Raw)]
     if not first:
-        raise nothing_in(kept)
-    started = chosen.start(first, request)
+        raise nothing_in(kept, items)
     check_mapping(first, mapping)
+    started = chosen.start(first, request)
     return OpenedLogs(kept, chosen, started, request, first, skipped, strict)
 
 

@@ -7,7 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,11 +39,15 @@ def raw_records(path: str) -> Iterator[Raw | Excluded]:
     """
     stream = open_bytes(path)
     with stream:
-        start: bytes = cast(Any, stream).peek(4)[:4] if hasattr(stream, "peek") else b""
-        yield from _by_content(stream, start, path)
+        yield from _by_content(stream, path)
 
 
-def _by_content(stream: BinaryIO, start: bytes, path: str) -> Iterator[Raw | Excluded]:
+def _by_content(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
+    try:
+        start = stream.peek(4)[:4]
+    except BROKEN:
+        yield Excluded(UNREADABLE, path)
+        return
     name = path.removesuffix(".gz").removesuffix(".zst")
     if start.startswith(b"PAR1"):
         yield from _parquet(stream, path)
@@ -60,7 +64,7 @@ def _by_content(stream: BinaryIO, start: bytes, path: str) -> Iterator[Raw | Exc
 
 
 def json_lines(
-    stream: BinaryIO, path: str, limit: int = MAX_LINE_BYTES
+    stream: io.BufferedReader, path: str, limit: int = MAX_LINE_BYTES
 ) -> Iterator[Raw | Excluded]:
     """Records of JSON lines.
 
@@ -99,7 +103,7 @@ def parsed(data: bytes | str, where: str, path: str) -> Raw | Excluded:
     return Raw(value, where, path) if isinstance(value, dict) else Excluded(NOT_AN_OBJECT, where)
 
 
-def _parquet(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
+def _parquet(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     number = 0
     try:
         with pq.ParquetFile(stream) as file:
@@ -111,12 +115,12 @@ def _parquet(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
         yield Excluded(UNREADABLE, f"{path}, row {number + 1}")
 
 
-def _json(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
+def _json(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     """A document, an array of records, or JSON lines under a name that does not say so."""
     head = stream.readline(MAX_LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
     if isinstance(parsed(head, path, path), Raw):
         rest = _Joined(head, stream)
-        yield from json_lines(cast(BinaryIO, io.BufferedReader(rest)), path)
+        yield from json_lines(io.BufferedReader(rest), path)
         return
     try:
         data = head + stream.read(MAX_DOCUMENT_BYTES + 1)
@@ -150,7 +154,7 @@ def _document(data: bytes, path: str) -> Iterator[Raw | Excluded]:
 class _Joined(io.RawIOBase):
     """Bytes that were read already, then the rest of their stream."""
 
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
         self._head = memoryview(head)
         self._rest = rest
 
@@ -168,17 +172,17 @@ class _Joined(io.RawIOBase):
         return count
 
 
-def _csv(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
+def _csv(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     """Rows of texts; a cell may span lines, so rows are counted."""
     csv.field_size_limit(MAX_LINE_BYTES)
-    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     number = 0
     try:
-        for number, row in enumerate(csv.DictReader(text), start=1):
-            where = f"{path}, row {number}"
-            cells = [*row.keys(), *row.values()]
-            fits = all(isinstance(cell, str) and not _undecoded(cell) for cell in cells)
-            yield Raw(row, where, path) if fits else Excluded(UNREADABLE, where)
+        with io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="") as text:
+            for number, row in enumerate(csv.DictReader(text), start=1):
+                where = f"{path}, row {number}"
+                cells = [*row.keys(), *row.values()]
+                fits = all(isinstance(cell, str) and not _undecoded(cell) for cell in cells)
+                yield Raw(row, where, path) if fits else Excluded(UNREADABLE, where)
     except (csv.Error, *BROKEN):
         yield Excluded(UNREADABLE, f"{path}, row {number + 1}")
 
@@ -187,7 +191,7 @@ def _undecoded(text: str) -> bool:
     return any("\udc80" <= character <= "\udcff" for character in text)
 
 
-def _yaml(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
+def _yaml(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     try:
         data = stream.read(MAX_DOCUMENT_BYTES + 1)
         value = yaml.load(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -200,7 +204,7 @@ def _yaml(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
         yield Excluded(NOT_AN_OBJECT, path)
 
 
-def _archive(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
+def _archive(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     """The samples of an .eval archive, one member each."""
     try:
         archive = zipfile.ZipFile(stream)
@@ -214,7 +218,9 @@ def _archive(stream: BinaryIO, path: str) -> Iterator[Raw | Excluded]:
         yield Excluded(UNREADABLE, where) if data is None else parsed(data, where, path)
 
 
-def _member(archive: zipfile.ZipFile, stream: BinaryIO, info: zipfile.ZipInfo) -> bytes | None:
+def _member(
+    archive: zipfile.ZipFile, stream: io.BufferedReader, info: zipfile.ZipInfo
+) -> bytes | None:
     """The bytes of a member; Python reads zstd inside a zip only from 3.14 on."""
     if info.file_size > MAX_DOCUMENT_BYTES:
         return None
@@ -227,5 +233,5 @@ def _member(archive: zipfile.ZipFile, stream: BinaryIO, info: zipfile.ZipInfo) -
         packed = stream.read(info.compress_size)
         data = pa.decompress(packed, info.file_size, codec="zstd", asbytes=True)
         return data if zlib.crc32(data) == info.CRC else None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, struct.error, *BROKEN):
+    except (zipfile.BadZipFile, RuntimeError, struct.error, *BROKEN):
         return None

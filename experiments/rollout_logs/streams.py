@@ -6,7 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from theory.errors import InvalidInput
 
 MAX_LINE_BYTES = 2**26
 """Longest line that is read, 64 MiB; a longer one is left out, with its number, without being held in memory."""
+
+LOST_IF_CUT = 2**14
+"""Unpacked bytes before the cut of a packed stream that are lost with what follows, at most."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 BROKEN = (OSError, EOFError, zlib.error)
@@ -35,20 +38,20 @@ class Line(NamedTuple):
     broken: bool = False
 
 
-def open_bytes(path: str) -> BinaryIO:
+def open_bytes(path: str) -> io.BufferedReader:
     """Open a file, a pipe or stdin; gzip and zstd are told by their first bytes, not by the name.
 
     Args:
         path: its name, or `-`.
 
     Returns:
-        A stream with `read`, `readline` and `peek`.
+        Its bytes, unpacked.
 
     Raises:
         InvalidInput: it cannot be opened.
     """
     try:
-        stream = (
+        stream: Any = (
             io.BufferedReader(io.FileIO(os.dup(sys.stdin.fileno())))
             if path == STDIN
             else open(path, "rb")  # noqa: SIM115, closed by whoever reads it
@@ -62,14 +65,16 @@ def open_bytes(path: str) -> BinaryIO:
         stream.close()
         raise InvalidInput(f"{path}: cannot be read ({error.strerror})") from error
     if start.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+        unzipped: Any = gzip.GzipFile(fileobj=stream)
+        unzipped.myfileobj = stream  # closed with it
+        return io.BufferedReader(unzipped, LOST_IF_CUT)
     if start.startswith(_ZSTD):
         unpacked: Any = pa.CompressedInputStream(stream, "zstd")
-        return io.BufferedReader(unpacked, 2**14)  # what a cut stream loses
+        return io.BufferedReader(unpacked, LOST_IF_CUT)
     return stream
 
 
-def lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
+def lines(stream: io.BufferedReader, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
     """The lines of a stream that are not blank; a byte order mark and carriage returns are no part of them.
 
     Args:
@@ -101,6 +106,6 @@ def lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:
             yield Line(number, data.rstrip(b"\r\n"))
 
 
-def _skip_line(stream: BinaryIO) -> None:
+def _skip_line(stream: io.BufferedReader) -> None:
     while (part := stream.readline(2**20)) and not part.endswith(b"\n"):
         pass
