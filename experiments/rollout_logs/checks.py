@@ -154,3 +154,28 @@ def missing_of(log: Log, name: str) -> int:
     facts = log.facts
     odd = facts.score_not_finite if name == "score" else facts.unusable.get(name, 0)
     return facts.rows - facts.present[name] + odd
+
+
+def verifiers_differ(log: Log) -> Refused | None:
+    """R6: what selects is not what grades."""
+    if not log.facts.same_verifier:
+        return None
+    return refuse(
+        "R6", f"{log.facts.same_verifier} rows have verifier_id_search = verifier_id_final"
+    )
+
+
+def scores_not_negative(log: Log) -> Refused | None:
+    """R12: weights of a vote are not negative."""
+    span = log.facts.score_range
+    if span is None or span[0] >= 0:
+        return None
+    return refuse("R12", f"scores from {span[0]:g} to {span[1]:g} are weights of a vote")
+
+
+def scores_are_probabilities(log: Log) -> Refused | None:
+    """R12: scores are in [0, 1]."""
+    span = log.facts.score_range
+    if span is None or (span[0] >= 0 and span[1] <= 1):
+        return None
+    return refuse("R12", f"scores are from {span[0]:g} to {span[1]:g}")

@@ -11,7 +11,14 @@ from typing import Any
 import duckdb
 
 from experiments.progress import track
-from experiments.rollout_logs.analysis import Analysis, Counts, Curve, CurvePoint, Statistic
+from experiments.rollout_logs.analysis import (
+    Analysis,
+    Counts,
+    Curve,
+    CurvePoint,
+    ReliabilityBin,
+    Statistic,
+)
 from experiments.rollout_logs.database import all_rows, open_database
 from experiments.rollout_logs.drafts import with_intervals
 from experiments.rollout_logs.duplicates import drop_duplicates
@@ -19,13 +26,33 @@ from experiments.rollout_logs.facts import Facts, gather_facts
 from experiments.rollout_logs.options import AnalysisOptions, check_options
 from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.staging import Staged, stage
-from experiments.rollout_logs.statistics import costs, coverage, rewards
+from experiments.rollout_logs.pooled_scores import PooledScores, pool_scores
+from experiments.rollout_logs.statistics import (
+    calibration,
+    costs,
+    coverage,
+    rewards,
+    scores,
+    selection,
+    votes,
+    weights,
+)
 from experiments.rollout_logs.task_rows import make_prompts, task_rows
 from experiments.rollout_logs.task_table import Log, make_table, success_of
 from experiments.rollout_logs.warnings import warnings_of
 from theory.errors import InvalidInput
 
-_FAMILIES = (coverage.columns, rewards.columns, costs.columns)
+_FAMILIES = (
+    coverage.columns,
+    votes.columns,
+    selection.columns,
+    rewards.columns,
+    scores.columns,
+    costs.columns,
+    weights.columns,
+)
+# Random subsets of a weighted vote, for all rows together.
+_SUBSET_WORK = 10**7
 
 
 def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
@@ -70,12 +97,19 @@ def _analyze(
 ) -> Analysis:
     facts = gather_facts(connection)
     success = success_of(facts, options)
+    options = options._replace(num_subsets=max(2, min(500, _SUBSET_WORK // facts.rows)))
     chunks = track(task_rows(connection, facts.present), "computing statistics")
     log = Log(facts, options, success, make_table(chunks, _FAMILIES, success, options))
+    pooled = pool_scores(connection, success) if facts.present["score"] else None
     drafts = [
         *coverage.drafts(log),
+        *votes.drafts(log),
+        *selection.drafts(log),
         *rewards.drafts(log),
+        *votes.diversity_drafts(log),
+        *calibration.drafts(log, pooled),
         *costs.drafts(log, _median(connection, "completion_tokens")),
+        *weights.drafts(log),
     ]
     statistics = with_intervals(drafts, facts.prompts, options)
     return Analysis(
@@ -87,6 +121,7 @@ def _analyze(
         statistics=tuple(statistics),
         warnings=warnings_of(log, staged, duplicates, statistics),
         curves=_curves(statistics, options.ks),
+        reliability=_reliability(statistics, pooled),
         options={
             "k": ",".join(map(str, options.ks)),
             "seed": str(options.seed),
@@ -152,6 +187,14 @@ _MISSING = {
     "tool_calls": "tool_calls",
     "env_steps": "env_steps",
 }
+
+
+def _reliability(
+    statistics: list[Statistic], pooled: PooledScores | None
+) -> tuple[ReliabilityBin, ...]:
+    """The bins, where calibration may be spoken of."""
+    given = any(each.name == "ece" and each.value is not None for each in statistics)
+    return pooled.bins if given and pooled is not None else ()
 
 
 def _curves(statistics: list[Statistic], ks: tuple[int, ...]) -> tuple[Curve, ...]:

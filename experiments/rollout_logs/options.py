@@ -19,6 +19,7 @@ class AnalysisOptions(NamedTuple):
         clip: largest importance weight before it counts as clipped.
         seed: of resampling.
         num_resamples: of tasks.
+        num_subsets: random subsets of a task that a weighted vote is averaged over.
         level: of intervals.
     """
 
@@ -28,6 +29,7 @@ class AnalysisOptions(NamedTuple):
     clip: float = 2.0
     seed: int = 0
     num_resamples: int = NUM_RESAMPLES
+    num_subsets: int = 500
     level: float = 0.95
 
 

@@ -109,8 +109,8 @@ _ALL = (
     Refusal(
         "R12",
         "a score is outside [0, 1]",
-        "it is no probability, so that its calibration is not defined",
-        "map scores to probabilities on other prompts, and record those",
+        "it is no probability, and a negative one no weight of a vote",
+        "map scores to probabilities with other prompts, and record those",
     ),
     Refusal(
         "R13",

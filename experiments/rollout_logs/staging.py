@@ -147,7 +147,7 @@ NARROW = ", ".join(
         "branch_id, parent_id, attempt, population_id, chain_id",
         "policy_id, policy_version",
         "sampler, temperature, top_p, top_k, min_p",
-        "hash(answer) AS answer_code, answer, answer_raw",
+        "CASE WHEN answer IS NOT NULL THEN hash(answer) END AS answer_code, answer, answer_raw",
         "correct::TINYINT AS correct, reward, score",
         (
             "CASE WHEN text_sha256 IS NOT NULL THEN hash(text_sha256) WHEN tokens IS NOT NULL THEN hash(tokens) "

@@ -78,3 +78,59 @@ def pass_hat_k(sizes: Counts, correct: Counts, k: int) -> Floats:
     for i in range(k):
         all_right *= np.clip((c - i) / (n - i), 0, None)
     return all_right
+
+
+def best_of_n_at_k(scores: Floats, values: Floats, offsets: Counts, k: int) -> Floats:
+    """The expected value of the sample with the greatest score among k; ties are averaged.
+
+        sum over groups of equal scores of (C(b, k) - C(a, k)) / C(n, k) times the group's mean value, a and b the samples below and up to it
+
+    Args:
+        scores: [m], finite.
+        values: [m] of what is selected.
+        offsets: [n + 1] the samples of task i are offsets[i] up to offsets[i + 1], at least k.
+        k: drawn without replacement.
+
+    Returns:
+        [n], unbiased for the best of k new samples.
+    """
+    sizes = np.diff(offsets)
+    task = np.repeat(np.arange(sizes.size), sizes)
+    order = np.lexsort((scores, task))
+    scores, values, task = scores[order], values[order], task[order]
+    if not scores.size:
+        return np.zeros(sizes.size)
+    new = np.concatenate([[True], (scores[1:] != scores[:-1]) | (task[1:] != task[:-1])])
+    starts = np.flatnonzero(new)
+    ends = np.append(starts[1:], scores.size)
+    owner = task[starts]
+    below, upto = starts - offsets[owner], ends - offsets[owner]
+    share = _ratio(upto, sizes[owner], k) - _ratio(below, sizes[owner], k)
+    means = np.add.reduceat(values, starts) / (ends - starts)
+    return np.bincount(owner, weights=share * means, minlength=sizes.size)
+
+
+def _ratio(part: Counts, whole: Counts, k: int) -> Floats:
+    """C(part, k) / C(whole, k)."""
+    ratio = np.ones(part.size)
+    for i in range(k):
+        ratio *= np.clip(part - i, 0, None) / (whole - i)
+    return ratio
+
+
+def distinct_at_k(counts: Counts, offsets: Counts, num_samples: Counts, k: int) -> Floats:
+    """Expected distinct answers among k samples: rarefaction, sum over answers of 1 - C(n - c, k) / C(n, k).
+
+    Args:
+        counts: [m] samples of each distinct answer.
+        offsets: [n + 1] of the answers of each task.
+        num_samples: [n] at least k.
+        k: drawn without replacement.
+
+    Returns:
+        [n].
+    """
+    widths = np.diff(offsets)
+    owner = np.repeat(np.arange(widths.size), widths)
+    seen = 1 - _ratio(num_samples[owner] - counts, num_samples[owner], k)
+    return np.bincount(owner, weights=seen, minlength=widths.size)

@@ -1,0 +1,227 @@
+"""brier, ece, AUROC and the indicators, as statistics."""
+
+import numpy as np
+from scipy.special import ndtr
+
+from experiments.rollout_logs.analysis import Statistic
+from experiments.rollout_logs.checks import (
+    Check,
+    enough_samples,
+    few_missing,
+    first_refusal,
+    has,
+    has_success,
+    independent,
+    missing_of,
+    one_policy,
+    scores_are_probabilities,
+    verifiers_differ,
+)
+from experiments.rollout_logs.drafts import Draft, mean_over_tasks, ratio_over_tasks, refused
+from experiments.rollout_logs.pooled_scores import NUM_BINS, PooledScores
+from experiments.rollout_logs.task_table import Log
+
+INDICATOR = "an indicator, not a verdict"
+
+
+def drafts(log: Log, pooled: PooledScores | None) -> list[Draft]:
+    """The statistics.
+
+    Args:
+        log: facts and table.
+        pooled: what needs all scores at once; None where there are none.
+
+    Returns:
+        brier, ece, auroc_within, auroc_pooled, optimism_gap@K, length_coupling, truncation_pay, repeated_answer_pay.
+    """
+    return [
+        _brier(log),
+        _ece(log, pooled),
+        _within(log),
+        _pooled(log, pooled),
+        *(_optimism(log, k) for k in log.options.ks),
+        _coupling(log),
+        _truncation(log),
+        _repeated(log),
+    ]
+
+
+def _statistic(log: Log, name: str, estimator: str, unit: str) -> Statistic:
+    missing = missing_of(log, "score")
+    return Statistic(
+        name,
+        None,
+        estimator=estimator,
+        unit=f"{unit}; resampled: tasks",
+        missing=f"rows without a score or an outcome are left out ({missing} without a finite score)",
+        nan=f"scores that are not finite are left out ({log.facts.score_not_finite})",
+        excluded={"no finite score": missing} if missing else {},
+        policy=log.facts.policy,
+    )
+
+
+def _checked(log: Log, statistic: Statistic, *more: Check) -> Draft | Statistic:
+    checks = (has("score"), has_success, verifiers_differ, few_missing("score"), *more)
+    refusal = first_refusal(log, checks)
+    if refusal is not None:
+        return refused(
+            statistic.name,
+            refusal,
+            estimator=statistic.estimator,
+            unit=statistic.unit,
+            policy=statistic.policy,
+        )
+    sizes = log.table["scored_known"]
+    return statistic._replace(samples=(int(sizes.min()), int(sizes.max())))
+
+
+def _brier(log: Log) -> Draft:
+    made = _checked(
+        log,
+        _statistic(log, "brier", "mean over rows of (score - outcome)^2", "row"),
+        scores_are_probabilities,
+        one_policy,
+    )
+    if isinstance(made, Draft):
+        return made
+    return ratio_over_tasks(made, np.nan_to_num(log.table["brier"]), log.table["scored_known"])
+
+
+def _ece(log: Log, pooled: PooledScores | None) -> Draft:
+    made = _checked(
+        log,
+        _statistic(
+            log,
+            "ece",
+            f"sum over {NUM_BINS} bins of equal mass of |mean score - accuracy| times their share of rows",
+            "row",
+        ),
+        scores_are_probabilities,
+        one_policy,
+    )
+    if isinstance(made, Draft) or pooled is None:
+        return made if isinstance(made, Draft) else Draft(made)
+    notes = (
+        f"{len(pooled.bins)} bins with rows: {', '.join(str(each.num_rows) for each in pooled.bins)}; equal scores share a bin",
+        "biased upwards where bins have few rows: no interval",
+    )
+    tasks = int(np.count_nonzero(log.table["scored_known"]))
+    return Draft(made._replace(value=pooled.ece, tasks=tasks, notes=notes))
+
+
+def _within(log: Log) -> Draft:
+    made = _checked(
+        log,
+        _statistic(
+            log, "auroc_within", "AUROC in each task with both outcomes, mean over those tasks", "task"
+        ),
+        one_policy,
+    )
+    if isinstance(made, Draft):
+        return made
+    values = log.table["auroc_within"]
+    count = int(np.isfinite(values).sum())
+    notes = (f"{count} of {values.size} tasks have both outcomes",)
+    return mean_over_tasks(made._replace(ties="count one half", notes=notes), values)
+
+
+def _pooled(log: Log, pooled: PooledScores | None) -> Draft:
+    made = _checked(
+        log, _statistic(log, "auroc_pooled", "AUROC over all rows", "row"), one_policy
+    )
+    if isinstance(made, Draft) or pooled is None:
+        return made if isinstance(made, Draft) else Draft(made)
+    tasks = int(np.count_nonzero(log.table["scored_known"]))
+    notes = ("pooling mixes the difficulty of tasks with the score: see auroc_within",)
+    return Draft(
+        made._replace(value=pooled.auroc, tasks=tasks, ties="count one half", notes=notes)
+    )
+
+
+def _optimism(log: Log, k: int) -> Draft:
+    made = _checked(
+        log,
+        _statistic(
+            log,
+            f"optimism_gap@{k}",
+            f"score minus outcome of the greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks: {INDICATOR}",
+            "task",
+        ),
+        independent,
+        one_policy,
+        scores_are_probabilities,
+        enough_samples("scored_known", k),
+    )
+    if isinstance(made, Draft):
+        return made
+    spread = log.table["score_spread"]
+    noise = expected_greatest_normal(k) * float(np.nanmean(spread)) if np.isfinite(spread).any() else 0.0
+    notes = (
+        f"compare with the gap at k = 1; scores of pure noise with the same spread within tasks would add about {noise:.4g}",
+    )
+    return mean_over_tasks(made._replace(ties="averaged", notes=notes), log.table[f"optimism@{k}"])
+
+
+def expected_greatest_normal(k: int) -> float:
+    """The expected greatest of k standard normals: what selection raises a score without any skill by.
+
+    Args:
+        k: at least 1.
+
+    Returns:
+        k integral of x phi(x) Phi(x)^(k - 1) dx, by the trapezoidal rule, which is exact to rounding here.
+    """
+    x = np.linspace(-12, 12, 4801)
+    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    return float(k * np.sum(x * density * ndtr(x) ** (k - 1)) * (x[1] - x[0]))
+
+
+def _coupling(log: Log) -> Draft:
+    statistic = _statistic(
+        log,
+        "length_coupling",
+        f"Spearman correlation of score and length minus that of outcome and length in each task, mean over tasks where all vary: {INDICATOR}",
+        "task",
+    )
+    made = _checked(log, statistic, has("completion_tokens"), one_policy)
+    if isinstance(made, Draft):
+        return made
+    return mean_over_tasks(made._replace(ties="mean ranks"), log.table["length_coupling"])
+
+
+def _truncation(log: Log) -> Draft:
+    statistic = Statistic(
+        "truncation_pay",
+        None,
+        estimator=f"mean reward of truncated rows minus that of the others in each task, mean over tasks with both: {INDICATOR}",
+        unit="reward; resampled: tasks",
+        policy=log.facts.policy,
+    )
+    refusal = first_refusal(log, (has("reward", "truncated"), one_policy))
+    if refusal is not None:
+        return refused(
+            "truncation_pay", refusal, estimator=statistic.estimator, unit=statistic.unit
+        )
+    table = log.table
+    cut, ended = table["cut_rewards"].sum(), table["ended_rewards"].sum()
+    notes: tuple[str, ...] = (f"{int(cut)} truncated rows, {int(ended)} others",)
+    if cut and ended:
+        pooled = table["cut_reward"].sum() / cut - table["ended_reward"].sum() / ended
+        notes = (*notes, f"pooled over rows: {pooled:.6g}")
+    return mean_over_tasks(statistic._replace(notes=notes), table["truncation_pay"])
+
+
+def _repeated(log: Log) -> Draft:
+    statistic = _statistic(
+        log,
+        "repeated_answer_pay",
+        "mean score of rows whose answer is there again minus that of rows whose answer is not, in each task, mean over tasks with both: "
+        + INDICATOR,
+        "score",
+    )
+    refusal = first_refusal(log, (has("score", "answer_code"), one_policy, few_missing("score")))
+    if refusal is not None:
+        return refused(
+            statistic.name, refusal, estimator=statistic.estimator, unit=statistic.unit
+        )
+    return mean_over_tasks(statistic, log.table["repeated_pay"])

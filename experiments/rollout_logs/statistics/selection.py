@@ -1,0 +1,199 @@
+"""best_of_n@k, selected_proxy_score@k and weighted_majority@k: choosing by the score of the search verifier."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from experiments.rollout_logs.analysis import Statistic
+from experiments.rollout_logs.checks import (
+    Check,
+    enough_samples,
+    few_missing,
+    first_refusal,
+    has,
+    has_success,
+    independent,
+    missing_of,
+    one_policy,
+    scores_not_negative,
+    verifiers_differ,
+)
+from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
+from experiments.rollout_logs.options import AnalysisOptions
+from experiments.rollout_logs.ragged import group_answers, keep_rows, keep_tasks, spread
+from experiments.rollout_logs.statistics.formulas import best_of_n_at_k
+from experiments.rollout_logs.statistics.weighted_votes import weighted_majority_at_k
+from experiments.rollout_logs.task_rows import TaskRows
+from experiments.rollout_logs.task_table import Column, Log, Success, successes
+
+
+def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
+    """What selection by score brings in each task.
+
+    Args:
+        rows: of some tasks.
+        success: what counts.
+        options: the k and the seed.
+
+    Returns:
+        "scored" and "scored_known", the rows with a score and with score and outcome, and at each k "best_of_n@k", "proxy@k",
+        "weighted@k" with the variance of its subsampling "weighted_variance@k".
+    """
+    if "score" not in rows.columns:
+        return {}
+    score = rows.numbers("score")
+    finite = np.isfinite(score)
+    found = _proxy(score[finite], keep_rows(rows.offsets, finite), options)
+    if success.source is None:
+        return found
+    outcome = successes(rows, success)
+    mask = finite & np.isfinite(outcome)
+    offsets = keep_rows(rows.offsets, mask)
+    sizes = np.diff(offsets)
+    score, outcome = score[mask], outcome[mask]
+    found["scored_known"] = sizes.astype(np.float64)
+    votes = "answer_code" in rows.columns and bool((score >= 0).all())
+    answers = (
+        group_answers(rows.columns["answer_code"][mask], outcome, offsets) if votes else None
+    )
+    for k in options.ks:
+        enough = sizes >= k
+        kept, new = keep_tasks(offsets, enough)
+        best = best_of_n_at_k(score[kept], outcome[kept], new, k)
+        found[f"best_of_n@{k}"] = spread(best, enough)
+        if answers is not None:
+            value, variance = weighted_majority_at_k(
+                answers.rows[kept],
+                score[kept],
+                answers.values,
+                new,
+                rows.codes[enough],
+                k,
+                options.seed,
+                options.num_subsets,
+            )
+            found[f"weighted@{k}"] = spread(value, enough)
+            found[f"weighted_variance@{k}"] = spread(variance, enough)
+    if votes is False and "answer_code" in rows.columns:
+        for k in options.ks:
+            found[f"weighted@{k}"] = np.full(sizes.size, np.nan)
+            found[f"weighted_variance@{k}"] = np.full(sizes.size, np.nan)
+    return found
+
+
+def _proxy(score: Column, offsets: np.ndarray, options: AnalysisOptions) -> dict[str, Column]:
+    sizes = np.diff(offsets)
+    found = {"scored": sizes.astype(np.float64)}
+    for k in options.ks:
+        enough = sizes >= k
+        kept, new = keep_tasks(offsets, enough)
+        found[f"proxy@{k}"] = spread(best_of_n_at_k(score[kept], score[kept], new, k), enough)
+    return found
+
+
+def drafts(log: Log) -> list[Draft]:
+    """The statistics.
+
+    Args:
+        log: facts and table.
+
+    Returns:
+        weighted_majority@K, then best_of_n@K for every k; and selected_proxy_score@K where the verifiers are one.
+    """
+    ks = log.options.ks
+    made = [_weighted(log, k) for k in ks] + [_best(log, k) for k in ks]
+    if log.facts.present["score"] and verifiers_differ(log) is not None:
+        made += [_proxy_score(log, k) for k in ks]
+    return made
+
+
+def _statistic(log: Log, name: str, estimator: str, unit: str = "task") -> Statistic:
+    missing = missing_of(log, "score")
+    return Statistic(
+        name,
+        None,
+        estimator=estimator,
+        unit=f"{unit}; resampled: tasks",
+        ties="averaged",
+        missing=f"rows without a score are left out ({log.facts.rows - log.facts.present['score']})",
+        nan=f"scores that are not finite are left out ({log.facts.score_not_finite})",
+        excluded={"no finite score": missing} if missing else {},
+        policy=log.facts.policy,
+    )
+
+
+def _made(log: Log, statistic: Statistic, checks: tuple[Check, ...], column: str) -> Draft:
+    refusal = first_refusal(log, checks)
+    if refusal is not None:
+        return refused(
+            statistic.name,
+            refusal,
+            estimator=statistic.estimator,
+            unit=statistic.unit,
+            policy=statistic.policy,
+        )
+    sizes = log.table["scored" if column.startswith("proxy") else "scored_known"]
+    return mean_over_tasks(
+        statistic._replace(samples=(int(sizes.min()), int(sizes.max()))), log.table[column]
+    )
+
+
+def _best(log: Log, k: int) -> Draft:
+    statistic = _statistic(
+        log,
+        f"best_of_n@{k}",
+        f"outcome of the greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks; a success is: {log.success.words}",
+    )
+    present = log.facts.present
+    if not (present["verifier_id_search"] and present["verifier_id_final"]):
+        note = "verifier_id_search or verifier_id_final is absent: whether they differ is not known"
+        statistic = statistic._replace(notes=(note,))
+    checks = (
+        has("score"),
+        has_success,
+        verifiers_differ,
+        independent,
+        one_policy,
+        few_missing("score"),
+        enough_samples("scored_known", k),
+    )
+    return _made(log, statistic, checks, f"best_of_n@{k}")
+
+
+def _proxy_score(log: Log, k: int) -> Draft:
+    statistic = _statistic(
+        log,
+        f"selected_proxy_score@{k}",
+        f"greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks: no accuracy",
+        "score",
+    )
+    checks = (independent, one_policy, few_missing("score"), enough_samples("scored", k))
+    return _made(log, statistic, checks, f"proxy@{k}")
+
+
+def _weighted(log: Log, k: int) -> Draft:
+    statistic = _statistic(
+        log,
+        f"weighted_majority@{k}",
+        f"value of the answer with the greatest sum of scores among {k} rows, mean over seeded random subsets of {k}, then over tasks; "
+        f"a success is: {log.success.words}",
+    )
+    checks = (
+        has("score", "answer_code"),
+        has_success,
+        verifiers_differ,
+        independent,
+        one_policy,
+        few_missing("score"),
+        scores_not_negative,
+        enough_samples("scored_known", k),
+    )
+    draft = _made(log, statistic, checks, f"weighted@{k}")
+    if draft.statistic.value is None:
+        return draft
+    variance = log.table[f"weighted_variance@{k}"]
+    error = float(np.sqrt(variance.sum())) / variance.size
+    note = f"Monte Carlo standard error of the subsets: {error:.3g}"
+    return draft._replace(
+        statistic=draft.statistic._replace(notes=(*draft.statistic.notes, note), seed=log.options.seed)
+    )

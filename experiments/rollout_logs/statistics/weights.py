@@ -1,0 +1,406 @@
+"""Importance weights of whole rows: the mean under another policy, and how much of the sample is left under the weights.
+
+The weight of a row is exp(target_logp - behavior_logp), or what the sampler recorded as log_weight; for sequence power it is
+exp(alpha base_logp - behavior_logp). All in natural logarithms over the whole trajectory, never a mean over tokens.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.rollout_logs.analysis import Statistic
+from experiments.rollout_logs.checks import (
+    MISSING_SHARE,
+    Check,
+    few_missing,
+    first_refusal,
+    has,
+    has_success,
+    one_policy,
+)
+from experiments.rollout_logs.drafts import (
+    Draft,
+    mean_over_tasks,
+    median_over_tasks,
+    ratio_over_tasks,
+    refused,
+)
+from experiments.rollout_logs.logp_checks import (
+    behavior_present,
+    covers,
+    processed,
+    same_law,
+    sums_not_means,
+)
+from experiments.rollout_logs.options import AnalysisOptions
+from experiments.rollout_logs.ragged import task_of
+from experiments.rollout_logs.refusals import Refused, refuse
+from experiments.rollout_logs.task_rows import TaskRows
+from experiments.rollout_logs.task_table import Column, Log, Success, successes, sums, usable_logp
+
+LEAST_ESS = 2.0
+
+
+class Weighed(NamedTuple):
+    """Weights of the rows of each task.
+
+    Attributes:
+        number: [n] rows with a weight.
+        peak: [n] greatest log weight, -inf where all are dead.
+        total: [n] sum of weights over the greatest.
+        squares: [n] sum of squares of the same.
+        relative: [m] each weight over the greatest of its task, 0 without one.
+    """
+
+    number: Column
+    peak: Column
+    total: Column
+    squares: Column
+    relative: Column
+
+
+def weigh(log_weights: Column, offsets: np.ndarray) -> Weighed:
+    """Sum weights without leaving the logarithms before the greatest is taken out.
+
+    Args:
+        log_weights: [m]; NaN is no weight, -inf a dead row.
+        offsets: [n + 1].
+
+    Returns:
+        The sums.
+    """
+    alive = np.where(np.isnan(log_weights), -np.inf, log_weights)
+    peak = np.maximum.reduceat(alive, offsets[:-1])
+    task = task_of(offsets)
+    scale = np.where(np.isfinite(peak), peak, 0.0)
+    relative = np.exp(alive - scale[task])
+    return Weighed(
+        sums(~np.isnan(log_weights), offsets),
+        peak,
+        sums(relative, offsets),
+        sums(relative**2, offsets),
+        relative,
+    )
+
+
+def log_weights_of(rows: TaskRows) -> Column | None:
+    """The log importance weight of each row.
+
+    Args:
+        rows: of some tasks.
+
+    Returns:
+        [m], NaN where a part is missing; None where no row has one.
+    """
+    if "target_logp" in rows.columns and "behavior_logp" in rows.columns:
+        return usable_logp(rows, "target_logp") - usable_logp(rows, "behavior_logp")
+    if "log_weight" in rows.columns:
+        found = rows.numbers("log_weight")
+        return np.where(found == np.inf, np.nan, found)
+    return None
+
+
+def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
+    """Sums of weights in each task.
+
+    Args:
+        rows: of some tasks.
+        success: what counts, where rows have no reward.
+        options: the exponent and the clip.
+
+    Returns:
+        "is_ess", "is_number", "is_max", "is_clipped", "is_mean", "snis_mean", and the same for "power_".
+    """
+    found: dict[str, Column] = {}
+    outcome = _value(rows, success)
+    weights = log_weights_of(rows)
+    if weights is not None:
+        found |= _summary("is", weights, rows.offsets)
+        found["is_clipped"] = sums(weights > np.log(options.clip), rows.offsets)
+        found |= _means(weights, outcome, rows.offsets)
+    if options.power_alpha is not None and {"base_logp", "behavior_logp"} <= rows.columns.keys():
+        base, behavior = usable_logp(rows, "base_logp"), usable_logp(rows, "behavior_logp")
+        power = options.power_alpha * base - behavior
+        found |= _summary("power", power, rows.offsets)
+        judged = successes(rows, success)
+        weighed = weigh(np.where(np.isnan(judged), np.nan, power), rows.offsets)
+        won = sums(weighed.relative * np.nan_to_num(judged), rows.offsets)
+        found["power_accuracy"] = _ratio(won, weighed.total)
+    return found
+
+
+def _value(rows: TaskRows, success: Success) -> Column:
+    """What is averaged: the reward, or the outcome where there is none."""
+    if "reward" in rows.columns:
+        reward = rows.numbers("reward")
+        return np.where(np.isfinite(reward), reward, np.nan)
+    return successes(rows, success)
+
+
+def _summary(name: str, weights: Column, offsets: np.ndarray) -> dict[str, Column]:
+    weighed = weigh(weights, offsets)
+    alive = np.isfinite(weighed.peak)
+    ess = np.where(alive, weighed.total**2 / np.where(alive, weighed.squares, 1.0), np.nan)
+    return {
+        f"{name}_number": weighed.number,
+        f"{name}_ess": ess,
+        f"{name}_max": np.where(alive, 1 / np.where(alive, weighed.total, 1.0), np.nan),
+        f"{name}_log_total": weighed.peak + np.log(np.where(alive, weighed.total, 1.0)),
+        f"{name}_log_squares": 2 * weighed.peak + np.log(np.where(alive, weighed.squares, 1.0)),
+        f"{name}_peak": weighed.peak,
+    }
+
+
+def _means(weights: Column, values: Column, offsets: np.ndarray) -> dict[str, Column]:
+    weighed = weigh(np.where(np.isnan(values), np.nan, weights), offsets)
+    total = sums(weighed.relative * np.nan_to_num(values), offsets)
+    alive = np.isfinite(weighed.peak)
+    scale = np.exp(np.where(alive, weighed.peak, 0.0))
+    some = weighed.number > 0
+    return {
+        "is_mean": np.where(some, scale * total / np.where(some, weighed.number, 1.0), np.nan),
+        "snis_mean": _ratio(total, weighed.total),
+        "is_weight_mean": np.where(
+            some, scale * weighed.total / np.where(some, weighed.number, 1.0), np.nan
+        ),
+    }
+
+
+def _ratio(above: Column, below: Column) -> Column:
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
+
+
+def drafts(log: Log) -> list[Draft]:
+    """The statistics.
+
+    Args:
+        log: facts and table.
+
+    Returns:
+        is_mean, snis_mean, ess, ess_fraction, max_weight, clipped_share, and with an exponent power_ess, power_max_weight, power_accuracy.
+    """
+    made = [
+        _mean(log, "is_mean", "sum of w r over n", "is-seq"),
+        _mean(log, "snis_mean", "sum of w r over sum of w", "snis-seq, bias of order 1/n"),
+        _ess(log, "ess", "is", _weight_checks(log)),
+        _fraction(log),
+        _largest(log, "max_weight", "is", _weight_checks(log)),
+        _clipped(log),
+    ]
+    if log.options.power_alpha is not None:
+        made += [
+            _ess(log, "power_ess", "power", _power_checks()),
+            _largest(log, "power_max_weight", "power", _power_checks()),
+            _power_accuracy(log),
+        ]
+    return made
+
+
+def _weight_checks(log: Log) -> tuple[Check, ...]:
+    if not log.facts.present["target_logp"]:
+        return (weight_present, one_policy, _few_without_weight)
+    return (
+        weight_present,
+        one_policy,
+        sums_not_means,
+        few_missing("target_logp"),
+        few_missing("behavior_logp"),
+        processed,
+        same_law("target_logp"),
+        covers("target_logp"),
+    )
+
+
+def _power_checks() -> tuple[Check, ...]:
+    return (
+        has("base_logp"),
+        behavior_present,
+        one_policy,
+        sums_not_means,
+        few_missing("base_logp"),
+        few_missing("behavior_logp"),
+        processed,
+        same_law("base_logp"),
+        covers("base_logp"),
+    )
+
+
+def _few_without_weight(log: Log) -> Refused | None:
+    """R8: at most 1 % of the rows lack the weight that the sampler records."""
+    missing = int(log.facts.rows - log.table["is_number"].sum())
+    if missing <= MISSING_SHARE * log.facts.rows:
+        return None
+    return refuse("R8", f"{missing} of {log.facts.rows} rows have no log_weight")
+
+
+def weight_present(log: Log) -> Refused | None:
+    """R0 or R18: rows have a weight."""
+    present = log.facts.present
+    if present["target_logp"]:
+        return behavior_present(log)
+    if present["log_weight"]:
+        return None
+    return refuse("R0", "no row has target_logp or log_weight")
+
+
+def _statistic(log: Log, name: str, estimator: str, unit: str, kind: str) -> Statistic:
+    number = log.table.get(f"{kind}_number")
+    missing = 0 if number is None else int(log.facts.rows - number.sum())
+    samples = (
+        None if number is None or not number.size else (int(number.min()), int(number.max()))
+    )
+    words = f"power alpha = {log.options.power_alpha:g} of the sum" if kind == "power" else "exact"
+    return Statistic(
+        name,
+        None,
+        estimator=f"{estimator}; weights of whole sequences, {words}",
+        unit=f"{unit}; resampled: tasks",
+        samples=samples,
+        excluded={"no weight": missing} if missing else {},
+        missing=f"rows without a usable log probability are left out ({missing})",
+        nan="counts as missing",
+        policy=None
+        if log.facts.policy is None
+        else log.facts.policy._replace(
+            evaluated="base policy to the power alpha" if kind == "power" else "target policy"
+        ),
+    )
+
+
+def _refused(statistic: Statistic, refusal: Refused) -> Draft:
+    return refused(
+        statistic.name,
+        refusal,
+        estimator=statistic.estimator,
+        unit=statistic.unit,
+        policy=statistic.policy,
+    )
+
+
+def _mean(log: Log, name: str, estimator: str, label: str) -> Draft:
+    value = "reward" if log.facts.present["reward"] else log.success.words
+    statistic = _statistic(
+        log, name, f"{estimator} in each task, r is {value}, mean over tasks ({label})", "task", "is"
+    )
+    refusal = first_refusal(log, _weight_checks(log))
+    if refusal is None and not log.facts.present["reward"]:
+        refusal = has_success(log)
+    if refusal is not None:
+        return _refused(statistic, refusal)
+    return mean_over_tasks(statistic._replace(notes=_diagnostics(log, "is")), log.table[name])
+
+
+def _diagnostics(log: Log, kind: str) -> tuple[str, ...]:
+    """Effective sample size and largest share beside every reweighted number."""
+    ess, largest = log.table[f"{kind}_ess"], log.table[f"{kind}_max"]
+    known = np.isfinite(ess)
+    if not known.any():
+        return ("all weights are 0: nothing of the target was drawn",)
+    notes = [
+        f"ess by task: median {np.median(ess[known]):.6g}, minimum {ess[known].min():.6g}, share under 2: {np.mean(ess[known] < 2):.4g}",
+        f"largest share of a row: median {np.median(largest[known]):.6g}, maximum {largest[known].max():.6g}",
+    ]
+    if kind == "is":
+        mean = log.table["is_weight_mean"]
+        notes.append(
+            f"mean weight {np.nanmean(mean):.6g}, near 1 where both densities are normalised"
+        )
+    return tuple(notes)
+
+
+def _pooled_ess(log: Log, kind: str) -> float:
+    totals, squares = log.table[f"{kind}_log_total"], log.table[f"{kind}_log_squares"]
+    return float(np.exp(2 * _log_sum(totals) - _log_sum(squares)))
+
+
+def _log_sum(logs: Column) -> float:
+    peak = float(logs.max())
+    return peak + float(np.log(np.exp(logs - peak).sum()))
+
+
+def _ess(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
+    statistic = _statistic(log, name, "(sum w)^2 / sum w^2 in each task, median over tasks", "row", kind)
+    refusal = first_refusal(log, checks)
+    if refusal is not None:
+        return _refused(statistic, refusal)
+    values = log.table[f"{kind}_ess"]
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return Draft(statistic._replace(notes=_diagnostics(log, kind)))
+    notes = (
+        f"minimum {known.min():.6g}",
+        f"pooled over all rows {_pooled_ess(log, kind):.6g}",
+        f"tasks whose weights are all 0: {values.size - known.size}",
+    )
+    return median_over_tasks(statistic._replace(notes=notes), values)
+
+
+def _fraction(log: Log) -> Draft:
+    statistic = _statistic(
+        log, "ess_fraction", "ess over rows in each task, median over tasks", "share", "is"
+    )
+    refusal = first_refusal(log, _weight_checks(log))
+    if refusal is not None:
+        return _refused(statistic, refusal)
+    number = log.table["is_number"]
+    values = log.table["is_ess"] / np.where(number > 0, number, np.nan)
+    known = values[np.isfinite(values)]
+    pooled = _pooled_ess(log, "is") / number.sum() if known.size else float("nan")
+    notes = (f"minimum {known.min():.6g}", f"pooled over all rows {pooled:.6g}") if known.size else ()
+    return median_over_tasks(statistic._replace(notes=notes), values)
+
+
+def _largest(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
+    statistic = _statistic(
+        log, name, "largest w over sum of w in each task, median over tasks", "share", kind
+    )
+    refusal = first_refusal(log, checks)
+    if refusal is not None:
+        return _refused(statistic, refusal)
+    values = log.table[f"{kind}_max"]
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return Draft(statistic._replace(notes=_diagnostics(log, kind)))
+    peak, totals = log.table[f"{kind}_peak"], log.table[f"{kind}_log_total"]
+    pooled = float(np.exp(peak.max() - _log_sum(totals)))
+    notes = (
+        f"minimum {known.min():.6g}",
+        f"maximum {known.max():.6g}",
+        f"pooled over all rows {pooled:.6g}",
+    )
+    return median_over_tasks(statistic._replace(notes=notes), values)
+
+
+def _clipped(log: Log) -> Draft:
+    clip = log.options.clip
+    statistic = _statistic(log, "clipped_share", f"rows with w > {clip:g} over rows", "share", "is")
+    refusal = first_refusal(log, _weight_checks(log))
+    if refusal is not None:
+        return _refused(statistic, refusal)
+    return ratio_over_tasks(statistic, log.table["is_clipped"], log.table["is_number"])
+
+
+def _power_accuracy(log: Log) -> Draft:
+    statistic = _statistic(
+        log,
+        "power_accuracy",
+        f"sum of w over successes / sum of w in each task, mean over tasks; a success is: {log.success.words}",
+        "task",
+        "power",
+    )
+    refusal = first_refusal(log, (*_power_checks(), has_success, _enough_ess))
+    if refusal is not None:
+        return _refused(statistic, refusal)
+    notes = _diagnostics(log, "power")
+    return mean_over_tasks(statistic._replace(notes=notes), log.table["power_accuracy"])
+
+
+def _enough_ess(log: Log) -> Refused | None:
+    """R20: the rows hold enough of the target's mass."""
+    ess = log.table["power_ess"]
+    known = ess[np.isfinite(ess)]
+    median = float(np.median(known)) if known.size else 0.0
+    if median >= LEAST_ESS:
+        return None
+    return refuse("R20", f"median power_ess {median:.4g} is under {LEAST_ESS:g}")
