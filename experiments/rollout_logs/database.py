@@ -13,7 +13,7 @@ MEMORY_LIMIT = "1500MB"
 
 @contextlib.contextmanager
 def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, None]:
-    """An empty database on disk that spills what does not fit.
+    """An empty database in memory that spills to disk what does not fit.
 
     Args:
         folder: of this run.
@@ -27,7 +27,7 @@ def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, No
         "preserve_insertion_order": "false",
         "autoinstall_known_extensions": "false",
     }
-    with duckdb.connect(str(folder / "rows.duckdb"), config=config) as connection:
+    with duckdb.connect(config=config) as connection:
         yield connection
 
 

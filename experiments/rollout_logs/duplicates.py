@@ -5,9 +5,11 @@ from collections.abc import Mapping
 import duckdb
 
 from experiments.rollout_logs.database import all_rows, one_number
+from experiments.rollout_logs.narrow_columns import NARROW_COLUMNS
 from theory.errors import InvalidInput
 
 _KEY = "prompt, sample_number, sample_text"
+_CONTENT = f"struct_pack({', '.join(f'{c.name} := {c.name}' for c in NARROW_COLUMNS)})::VARCHAR"
 _HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
 
 
@@ -32,11 +34,11 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
     if not suspects:
         return {}
     connection.execute(
-        "CREATE OR REPLACE TEMP TABLE copies AS SELECT rowid AS row, prompt, "
-        f"row_number() OVER (PARTITION BY {_KEY} ORDER BY rowid) AS place, "
+        "CREATE OR REPLACE TEMP TABLE copies AS SELECT row, prompt, "
+        f"row_number() OVER (PARTITION BY {_KEY} ORDER BY row) AS place, "
         f"min(content) OVER (PARTITION BY {_KEY}) <> max(content) OVER (PARTITION BY {_KEY}) AS differ, "
         "coalesce(sample_number::VARCHAR, sample_text) AS sample "
-        "FROM (SELECT rowid, md5(staged::VARCHAR) AS content, * FROM staged "
+        f"FROM (SELECT md5({_CONTENT}) AS content, * FROM staged "
         f"WHERE {_HAS_SAMPLE} AND (hash(prompt), sample_number, hash(sample_text)) IN "
         f"(SELECT hash(prompt), sample_number, hash(sample_text) FROM staged WHERE {_HAS_SAMPLE} "
         "GROUP BY ALL HAVING count(*) > 1))"
@@ -52,5 +54,5 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
         connection,
         "SELECT prompt, count(*) FROM copies WHERE place > 1 GROUP BY prompt ORDER BY prompt",
     )
-    connection.execute("DELETE FROM staged WHERE rowid IN (SELECT row FROM copies WHERE place > 1)")
+    connection.execute("DELETE FROM row_table WHERE rowid IN (SELECT row FROM copies WHERE place > 1)")
     return {str(prompt): int(count) for prompt, count in found}

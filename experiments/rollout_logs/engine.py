@@ -97,7 +97,10 @@ def _analyze(
 ) -> Analysis:
     facts = gather_facts(connection)
     success = success_of(facts, options)
-    options = options._replace(num_subsets=max(2, min(500, _SUBSET_WORK // facts.rows)))
+    options = options._replace(
+        num_subsets=max(2, min(500, _SUBSET_WORK // facts.rows)),
+        proxy_scores=facts.same_verifier > 0,
+    )
     chunks = track(task_rows(connection, facts.present), "computing statistics")
     log = Log(facts, options, success, make_table(chunks, _FAMILIES, success, options))
     pooled = pool_scores(connection, success) if facts.present["score"] else None

@@ -80,42 +80,89 @@ def pass_hat_k(sizes: Counts, correct: Counts, k: int) -> Floats:
     return all_right
 
 
-def best_of_n_at_k(scores: Floats, values: Floats, offsets: Counts, k: int) -> Floats:
+class Ranked(NamedTuple):
+    """The samples of each task by score, equal scores in groups.
+
+    Attributes:
+        order: [m] samples by task and score.
+        starts: [g] where each group begins in that order.
+        sizes: [g] samples of each group.
+        owner: [g] its task.
+        below: [g] samples of the task with a smaller score.
+        num_samples: [n] of each task.
+    """
+
+    order: Counts
+    starts: Counts
+    sizes: Counts
+    owner: Counts
+    below: Counts
+    num_samples: Counts
+
+
+def rank_scores(scores: Floats, offsets: Counts) -> Ranked:
+    """Sort once for every k.
+
+    Args:
+        scores: [m], finite.
+        offsets: [n + 1] the samples of task i are offsets[i] up to offsets[i + 1].
+
+    Returns:
+        The groups.
+    """
+    num_samples = np.diff(offsets)
+    task = np.repeat(np.arange(num_samples.size), num_samples)
+    order = np.lexsort((scores, task))
+    scores, task = scores[order], task[order]
+    new = np.ones(scores.size, np.bool_)
+    new[1:] = (scores[1:] != scores[:-1]) | (task[1:] != task[:-1])
+    starts = np.flatnonzero(new)
+    owner = task[starts]
+    sizes = np.diff(np.append(starts, scores.size))
+    return Ranked(order, starts, sizes, owner, starts - offsets[owner], num_samples)
+
+
+def best_of_ranked(ranked: Ranked, values: Floats, k: int) -> Floats:
     """The expected value of the sample with the greatest score among k; ties are averaged.
 
         sum over groups of equal scores of (C(b, k) - C(a, k)) / C(n, k) times the group's mean value, a and b the samples below and up to it
 
     Args:
-        scores: [m], finite.
+        ranked: the samples.
         values: [m] of what is selected.
-        offsets: [n + 1] the samples of task i are offsets[i] up to offsets[i + 1], at least k.
         k: drawn without replacement.
 
     Returns:
-        [n], unbiased for the best of k new samples.
+        [n], unbiased for the best of k new samples; NaN for a task with fewer.
     """
-    sizes = np.diff(offsets)
-    task = np.repeat(np.arange(sizes.size), sizes)
-    order = np.lexsort((scores, task))
-    scores, values, task = scores[order], values[order], task[order]
-    if not scores.size:
-        return np.zeros(sizes.size)
-    new = np.concatenate([[True], (scores[1:] != scores[:-1]) | (task[1:] != task[:-1])])
-    starts = np.flatnonzero(new)
-    ends = np.append(starts[1:], scores.size)
-    owner = task[starts]
-    below, upto = starts - offsets[owner], ends - offsets[owner]
-    share = _ratio(upto, sizes[owner], k) - _ratio(below, sizes[owner], k)
-    means = np.add.reduceat(values, starts) / (ends - starts)
-    return np.bincount(owner, weights=share * means, minlength=sizes.size)
+    total = ranked.num_samples
+    if not ranked.starts.size:
+        return np.full(total.size, np.nan)
+    share = _shares(ranked, k)
+    means = np.add.reduceat(values[ranked.order], ranked.starts) / ranked.sizes
+    found = np.bincount(ranked.owner, weights=share * means, minlength=total.size)
+    return np.where(total >= k, found, np.nan)
+
+
+def _shares(ranked: Ranked, k: int) -> Floats:
+    whole = ranked.num_samples[ranked.owner]
+    enough = np.maximum(whole, k)
+    upto = _ratio(ranked.below + ranked.sizes, enough, k)
+    return upto - _ratio(ranked.below, enough, k)
 
 
 def _ratio(part: Counts, whole: Counts, k: int) -> Floats:
     """C(part, k) / C(whole, k)."""
-    ratio = np.ones(part.size)
+    if not part.size:
+        return np.ones(0)
+    # Few pairs occur, and they occur often.
+    width = int(whole.max()) + 1
+    pairs, inverse = np.unique(whole.astype(np.int64) * width + part, return_inverse=True)
+    top, bottom = (pairs % width).astype(np.float64), (pairs // width).astype(np.float64)
+    ratio = np.ones(pairs.size)
     for i in range(k):
-        ratio *= np.clip(part - i, 0, None) / (whole - i)
-    return ratio
+        ratio *= np.clip(top - i, 0, None) / (bottom - i)
+    return ratio[inverse.reshape(-1)]
 
 
 def distinct_at_k(counts: Counts, offsets: Counts, num_samples: Counts, k: int) -> Floats:

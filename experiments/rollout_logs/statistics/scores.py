@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows, keep_tasks, spread, task_of
-from experiments.rollout_logs.statistics.formulas import best_of_n_at_k
+from experiments.rollout_logs.ragged import keep_rows, spread, task_of
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, sums_of_known
 
@@ -17,11 +16,12 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     Args:
         rows: of some tasks.
         success: what counts.
-        options: the k.
+        options: unused.
 
     Returns:
-        "brier", "auroc_within", "score_spread", "optimism@k", "length_coupling", "truncation_pay" and "repeated_pay", as far as the fields are there.
+        "brier", "auroc_within", "score_spread", "length_coupling", "truncation_pay" and "repeated_pay", as far as the fields are there.
     """
+    del options
     found = _truncation_pay(rows)
     if "score" not in rows.columns:
         return found
@@ -33,15 +33,10 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     some = np.diff(offsets) > 0
     score, outcome, offsets = score[mask], outcome[mask], offsets[np.append(some, True)]
     if not some.any():
-        return found | {name: np.full(some.size, np.nan) for name in _names(rows, options)}
+        return found | {name: np.full(some.size, np.nan) for name in _names(rows)}
     found["brier"] = spread(sums((score - outcome) ** 2, offsets), some)
     found["auroc_within"] = spread(auroc_by_task(score, outcome, offsets), some)
     found["score_spread"] = spread(_spread(score, offsets), some)
-    for k in options.ks:
-        enough = np.diff(offsets) >= k
-        kept, new = keep_tasks(offsets, enough)
-        gap = best_of_n_at_k(score[kept], score[kept] - outcome[kept], new, k)
-        found[f"optimism@{k}"] = spread(spread(gap, enough), some)
     if "completion_tokens" in rows.columns:
         length = rows.numbers("completion_tokens")[mask]
         known = np.isfinite(length)
@@ -55,8 +50,8 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     return found
 
 
-def _names(rows: TaskRows, options: AnalysisOptions) -> list[str]:
-    names = ["brier", "auroc_within", "score_spread", *(f"optimism@{k}" for k in options.ks)]
+def _names(rows: TaskRows) -> list[str]:
+    names = ["brier", "auroc_within", "score_spread"]
     return [*names, "length_coupling"] if "completion_tokens" in rows.columns else names
 
 

@@ -21,7 +21,7 @@ from experiments.rollout_logs.checks import (
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import group_answers, keep_rows, keep_tasks, spread
-from experiments.rollout_logs.statistics.formulas import best_of_n_at_k
+from experiments.rollout_logs.statistics.formulas import best_of_ranked, rank_scores
 from experiments.rollout_logs.statistics.weighted_votes import weighted_majority_at_k
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
@@ -36,14 +36,16 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         options: the k and the seed.
 
     Returns:
-        "scored" and "scored_known", the rows with a score and with score and outcome, and at each k "best_of_n@k", "proxy@k",
+        "scored" and "scored_known", the rows with a score and with score and outcome, and at each k "best_of_n@k", "optimism@k", "proxy@k",
         "weighted@k" with the variance of its subsampling "weighted_variance@k".
     """
     if "score" not in rows.columns:
         return {}
     score = rows.numbers("score")
     finite = np.isfinite(score)
-    found = _proxy(score[finite], keep_rows(rows.offsets, finite), options)
+    found: dict[str, Column] = {}
+    if options.proxy_scores:
+        found |= _proxy(score[finite], keep_rows(rows.offsets, finite), options)
     if success.source is None:
         return found
     outcome = successes(rows, success)
@@ -56,12 +58,14 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     answers = (
         group_answers(rows.columns["answer_code"][mask], outcome, offsets) if votes else None
     )
+    ranked = rank_scores(score, offsets)
+    gap = score - outcome
     for k in options.ks:
-        enough = sizes >= k
-        kept, new = keep_tasks(offsets, enough)
-        best = best_of_n_at_k(score[kept], outcome[kept], new, k)
-        found[f"best_of_n@{k}"] = spread(best, enough)
+        found[f"best_of_n@{k}"] = best_of_ranked(ranked, outcome, k)
+        found[f"optimism@{k}"] = best_of_ranked(ranked, gap, k)
         if answers is not None:
+            enough = sizes >= k
+            kept, new = keep_tasks(offsets, enough)
             value, variance = weighted_majority_at_k(
                 answers.rows[kept],
                 score[kept],
@@ -83,12 +87,10 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
 
 def _proxy(score: Column, offsets: np.ndarray, options: AnalysisOptions) -> dict[str, Column]:
     sizes = np.diff(offsets)
-    found = {"scored": sizes.astype(np.float64)}
-    for k in options.ks:
-        enough = sizes >= k
-        kept, new = keep_tasks(offsets, enough)
-        found[f"proxy@{k}"] = spread(best_of_n_at_k(score[kept], score[kept], new, k), enough)
-    return found
+    ranked = rank_scores(score, offsets)
+    return {"scored": sizes.astype(np.float64)} | {
+        f"proxy@{k}": best_of_ranked(ranked, score, k) for k in options.ks
+    }
 
 
 def drafts(log: Log) -> list[Draft]:
