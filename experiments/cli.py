@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "estimator-validation": "estimators against their exact bias and variance, methods at equal cost",
     "learned-twists": "twists learned by regression and by contrast: how much less the estimate of Z varies",
     "analyze": "honest statistics of rollout logs, and a refusal where a number would mislead",
+    "compare": "paired differences of two rollout logs on the prompts they have in common",
     "validate": "the kernels and estimators against the exact truth of small models",
     "figures": "rebuild figures from committed tables",
 }

@@ -54,5 +54,7 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
         connection,
         "SELECT prompt, count(*) FROM copies WHERE place > 1 GROUP BY prompt ORDER BY prompt",
     )
-    connection.execute("DELETE FROM row_table WHERE rowid IN (SELECT row FROM copies WHERE place > 1)")
+    connection.execute(
+        "DELETE FROM row_table WHERE rowid IN (SELECT row FROM copies WHERE place > 1)"
+    )
     return {str(prompt): int(count) for prompt, count in found}

@@ -19,14 +19,17 @@ from experiments.rollout_logs.analysis import (
     ReliabilityBin,
     Statistic,
 )
+from experiments.rollout_logs.answers import RULES_VERSION
+from experiments.rollout_logs.compare import Analyzed
 from experiments.rollout_logs.database import all_rows, open_database
+from experiments.rollout_logs.details import length_histogram, sample_views, task_summaries
 from experiments.rollout_logs.drafts import with_intervals
 from experiments.rollout_logs.duplicates import drop_duplicates
 from experiments.rollout_logs.facts import Facts, gather_facts
 from experiments.rollout_logs.options import AnalysisOptions, check_options
+from experiments.rollout_logs.pooled_scores import PooledScores, pool_scores
 from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.staging import Staged, stage
-from experiments.rollout_logs.pooled_scores import PooledScores, pool_scores
 from experiments.rollout_logs.statistics import (
     calibration,
     costs,
@@ -35,10 +38,11 @@ from experiments.rollout_logs.statistics import (
     scores,
     selection,
     votes,
+    weight_columns,
     weights,
 )
 from experiments.rollout_logs.task_rows import make_prompts, task_rows
-from experiments.rollout_logs.task_table import Log, make_table, success_of
+from experiments.rollout_logs.task_table import Log, Success, make_table, success_of
 from experiments.rollout_logs.warnings import warnings_of
 from theory.errors import InvalidInput
 
@@ -49,7 +53,7 @@ _FAMILIES = (
     rewards.columns,
     scores.columns,
     costs.columns,
-    weights.columns,
+    weight_columns.columns,
 )
 # Random subsets of a weighted vote, for all rows together.
 _SUBSET_WORK = 10**7
@@ -70,6 +74,22 @@ def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
 
     Raises:
         InvalidInput: an option out of range, no usable row, or two different rows of one (prompt, sample).
+    """
+    return analyze_tasks(opened, options).analysis
+
+
+def analyze_tasks(opened: OpenedLogs, options: AnalysisOptions) -> Analyzed:
+    """The same with the numbers of each task, for comparisons.
+
+    Args:
+        opened: the logs.
+        options: what was asked.
+
+    Returns:
+        The analysis and what it was made from.
+
+    Raises:
+        InvalidInput: as `analyze_logs`.
     """
     check_options(options)
     with tempfile.TemporaryDirectory(prefix="rolloutlab-") as name:
@@ -94,10 +114,11 @@ def _analyze(
     options: AnalysisOptions,
     staged: Staged,
     duplicates: Mapping[str, int],
-) -> Analysis:
+) -> Analyzed:
     facts = gather_facts(connection)
     success = success_of(facts, options)
     options = options._replace(
+        ordered=facts.present["sample_number"] == facts.rows,
         num_subsets=max(2, min(500, _SUBSET_WORK // facts.rows)),
         proxy_scores=facts.same_verifier > 0,
     )
@@ -115,7 +136,7 @@ def _analyze(
         *weights.drafts(log),
     ]
     statistics = with_intervals(drafts, facts.prompts, options)
-    return Analysis(
+    analysis = Analysis(
         inputs=tuple(opened.inputs),
         format=opened.format,
         field_map=dict(opened.field_map),
@@ -125,12 +146,28 @@ def _analyze(
         warnings=warnings_of(log, staged, duplicates, statistics),
         curves=_curves(statistics, options.ks),
         reliability=_reliability(statistics, pooled),
-        options={
-            "k": ",".join(map(str, options.ks)),
-            "seed": str(options.seed),
-            "success": success.words,
-        },
+        lengths=length_histogram(connection, log, success),
+        tasks=task_summaries(connection, log, duplicates),
+        samples=sample_views(connection, success),
+        options=_words(options, success, facts),
     )
+    names = all_rows(connection, "SELECT prompt FROM prompts ORDER BY code")
+    return Analyzed(analysis, drafts, [str(name) for (name,) in names])
+
+
+def _words(options: AnalysisOptions, success: Success, facts: Facts) -> dict[str, str]:
+    """The options that shaped the numbers, as text."""
+    found = {
+        "k": ",".join(map(str, options.ks)),
+        "seed": str(options.seed),
+        "resamples": str(options.num_resamples),
+        "success": success.words,
+    }
+    if facts.present["answer"]:
+        found["answer rules"] = RULES_VERSION
+    if options.power_alpha is not None:
+        found["power alpha"] = f"{options.power_alpha:g}"
+    return found
 
 
 def _median(connection: duckdb.DuckDBPyConnection, column: str) -> float | None:

@@ -91,7 +91,8 @@ def covers(name: str) -> Check:
         if not facts.cut_rule or "processed" in facts.distinct.get(f"{name}_source", ()):
             return None
         return refuse(
-            "R20", f"{facts.cut_rule} rows were drawn under top-p, top-k or min-p, {name} is of all tokens"
+            "R20",
+            f"{facts.cut_rule} rows were drawn under top-p, top-k or min-p, {name} is of all tokens",
         )
 
     return check

@@ -7,7 +7,14 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 # What ends a completion at the horizon, in the words of the libraries that write logs.
-TRUNCATED_REASONS = ("length", "max_tokens", "max_length", "truncated", "incomplete", "model_length")
+TRUNCATED_REASONS = (
+    "length",
+    "max_tokens",
+    "max_length",
+    "truncated",
+    "incomplete",
+    "model_length",
+)
 
 WHOLE = "'(0|-?[1-9][0-9]{0,17})'"
 
@@ -83,11 +90,15 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
         "truncated", "TINYINT", ("finish_reason",), f"(finish_reason IN ({_CUT}))::TINYINT"
     ),
     *_same("VARCHAR", "error"),
-    NarrowColumn("failed", "TINYINT", ("error",), "CASE WHEN error IS NOT NULL THEN 1 END::TINYINT"),
+    NarrowColumn(
+        "failed", "TINYINT", ("error",), "CASE WHEN error IS NOT NULL THEN 1 END::TINYINT"
+    ),
     *_same("DOUBLE", "wall_s"),
     *_same("BIGINT", "model_calls verifier_calls tool_calls env_steps"),
     NarrowColumn("prompt_hashed", "BOOLEAN", ("_prompt_hashed",), "_prompt_hashed"),
-    NarrowColumn("missing_logp_tokens", "BIGINT", ("_missing_logp_tokens",), "_missing_logp_tokens"),
+    NarrowColumn(
+        "missing_logp_tokens", "BIGINT", ("_missing_logp_tokens",), "_missing_logp_tokens"
+    ),
     NarrowColumn("zero_logp_tokens", "BIGINT", ("_zero_logp_tokens",), "_zero_logp_tokens"),
     NarrowColumn("completion", "VARCHAR", ("_text",), "_text"),
 )

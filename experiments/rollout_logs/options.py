@@ -20,6 +20,7 @@ class AnalysisOptions(NamedTuple):
         seed: of resampling.
         num_resamples: of tasks.
         proxy_scores: whether the score of what is selected is asked for, because it may not be called an accuracy.
+        ordered: whether the rows of a task have numbers, so that their order can be looked at.
         num_subsets: random subsets of a task that a weighted vote is averaged over.
         level: of intervals.
     """
@@ -30,6 +31,7 @@ class AnalysisOptions(NamedTuple):
     clip: float = 2.0
     seed: int = 0
     num_resamples: int = NUM_RESAMPLES
+    ordered: bool = False
     num_subsets: int = 500
     proxy_scores: bool = False
     level: float = 0.95

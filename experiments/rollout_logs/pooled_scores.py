@@ -82,7 +82,9 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
             positives += float(won.sum())
     pairs = positives * negatives_before
     bins = tuple(
-        ReliabilityBin(float(low), float(high), int(number), float(total_score / number), float(won / number))
+        ReliabilityBin(
+            float(low), float(high), int(number), float(total_score / number), float(won / number)
+        )
         for (number, total_score, won), (low, high) in zip(sums, edges, strict=True)
         if number
     )

@@ -1,6 +1,9 @@
 """One line of numbers for each task: the sufficient statistics, from which all statistics over tasks are made."""
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +14,8 @@ from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.task_rows import TaskRows
 
 Column = NDArray[np.float64]
+
+_MOST_WORKERS = 4  # each holds a chunk of rows
 
 
 class Log(NamedTuple):
@@ -145,9 +150,30 @@ def make_table(
         The columns of all tasks.
     """
     makers = list(families)
-    parts: dict[str, list[Column]] = {}
-    for rows in chunks:
+
+    def work(rows: TaskRows) -> dict[str, Column]:
+        found: dict[str, Column] = {}
         for maker in makers:
-            for name, column in maker(rows, success, options).items():
-                parts.setdefault(name, []).append(column)
+            found |= maker(rows, success, options)
+        return found
+
+    parts: dict[str, list[Column]] = {}
+    for found in _in_order(chunks, work):
+        for name, column in found.items():
+            parts.setdefault(name, []).append(column)
     return {name: np.concatenate(columns) for name, columns in parts.items()}
+
+
+def _in_order(
+    chunks: Iterable[TaskRows], work: Callable[[TaskRows], dict[str, Column]]
+) -> Iterator[dict[str, Column]]:
+    """Some chunks at a time on all cores; results in the order of the chunks."""
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[dict[str, Column]]] = deque()
+        for rows in chunks:
+            waiting.append(pool.submit(work, rows))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from experiments.rollout_logs.analysis import Statistic, Warned
 from experiments.rollout_logs.checks import missing_of
+from experiments.rollout_logs.order_test import LIMIT, order_p_value
 from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.staging import Staged
 from experiments.rollout_logs.task_table import Log
@@ -69,6 +72,7 @@ def warnings_of(
                 number,
             )
         )
+    found += _rows_of_prompts(log)
     if facts.prompts < FEW_TASKS:
         found.append(warn("R14", f"{facts.prompts} prompts", facts.prompts))
     if facts.truncated > TRUNCATED_SHARE * facts.rows:
@@ -103,3 +107,48 @@ def _refusals(statistics: Sequence[Statistic]) -> list[Warned]:
 def _rank(warned: Warned) -> tuple[int, str]:
     code = warned.code
     return (int(code[1:]), "") if code[0] == "R" and code[1:].isdigit() else (-1, code)
+
+
+def _rows_of_prompts(log: Log) -> list[Warned]:
+    """What is odd about the rows of a prompt together."""
+    facts, table = log.facts, log.table
+    found: list[Warned] = []
+    if "trend" in table and (p := order_p_value(table)) < LIMIT:
+        found.append(
+            warn("R5", f"outcomes depend on the place of the sample (p = {p:.2g})", facts.prompts)
+        )
+    if facts.present["prompt_hashed"]:
+        number = facts.present["prompt_hashed"]
+        found.append(warn("R13", f"{number} rows have no prompt id", number))
+    if "mixed_answers" in table and table["mixed_answers"].any():
+        number = int(table["mixed_answers"].sum())
+        message = f"{number} answers have rows of both outcomes: an answer is worth its mean; check the verdicts"
+        found.append(Warned("mixed-answers", message, number))
+    silent = next(
+        (name for name in table if name.startswith("no_vote@") and np.nansum(table[name])), None
+    )
+    if silent is not None:
+        number = int(np.count_nonzero(table["voters"] < table["known"]))
+        message = f"{number} prompts have rows without an answer: they abstain, and a vote without any answer counts 0"
+        found.append(Warned("no-answers", message, number))
+    laws = facts.distinct.get("law", ())
+    if "weighted" in laws:
+        message = "rows are weighted draws: unweighted statistics are of the proposal; is_mean and snis_mean use the weights"
+        found.append(Warned("weighted", message, facts.rows))
+    if "approximate" in laws:
+        message = "rows are approximate draws: statistics are of what the sampler draws in finitely many steps"
+        found.append(Warned("approximate", message, facts.rows))
+    if facts.related_prompts:
+        found.append(
+            warn(
+                "R3",
+                f"{facts.related_prompts} prompts have rows that are related",
+                facts.related_prompts,
+            )
+        )
+    if facts.policy.lag:
+        message = (
+            f"the oldest and the newest row are {facts.policy.lag} versions of the policy apart"
+        )
+        found.append(Warned("lag", message, facts.policy.lag))
+    return found

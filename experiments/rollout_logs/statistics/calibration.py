@@ -113,7 +113,10 @@ def _within(log: Log) -> Draft:
     made = _checked(
         log,
         _statistic(
-            log, "auroc_within", "AUROC in each task with both outcomes, mean over those tasks", "task"
+            log,
+            "auroc_within",
+            "AUROC in each task with both outcomes, mean over those tasks",
+            "task",
         ),
         one_policy,
     )
@@ -126,16 +129,12 @@ def _within(log: Log) -> Draft:
 
 
 def _pooled(log: Log, pooled: PooledScores | None) -> Draft:
-    made = _checked(
-        log, _statistic(log, "auroc_pooled", "AUROC over all rows", "row"), one_policy
-    )
+    made = _checked(log, _statistic(log, "auroc_pooled", "AUROC over all rows", "row"), one_policy)
     if isinstance(made, Draft) or pooled is None:
         return made if isinstance(made, Draft) else Draft(made)
     tasks = int(np.count_nonzero(log.table["scored_known"]))
     notes = ("pooling mixes the difficulty of tasks with the score: see auroc_within",)
-    return Draft(
-        made._replace(value=pooled.auroc, tasks=tasks, ties="count one half", notes=notes)
-    )
+    return Draft(made._replace(value=pooled.auroc, tasks=tasks, ties="count one half", notes=notes))
 
 
 def _optimism(log: Log, k: int) -> Draft:
@@ -155,7 +154,11 @@ def _optimism(log: Log, k: int) -> Draft:
     if isinstance(made, Draft):
         return made
     spread = log.table["score_spread"]
-    noise = expected_greatest_normal(k) * float(np.nanmean(spread)) if np.isfinite(spread).any() else 0.0
+    noise = (
+        expected_greatest_normal(k) * float(np.nanmean(spread))
+        if np.isfinite(spread).any()
+        else 0.0
+    )
     notes = (
         f"compare with the gap at k = 1; scores of pure noise with the same spread within tasks would add about {noise:.4g}",
     )
@@ -221,7 +224,5 @@ def _repeated(log: Log) -> Draft:
     )
     refusal = first_refusal(log, (has("score", "answer_code"), one_policy, few_missing("score")))
     if refusal is not None:
-        return refused(
-            statistic.name, refusal, estimator=statistic.estimator, unit=statistic.unit
-        )
+        return refused(statistic.name, refusal, estimator=statistic.estimator, unit=statistic.unit)
     return mean_over_tasks(statistic, log.table["repeated_pay"])

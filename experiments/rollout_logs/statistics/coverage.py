@@ -15,6 +15,8 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
+from experiments.rollout_logs.order_test import ORDER_COLUMNS, order_columns
+from experiments.rollout_logs.ragged import keep_rows, spread
 from experiments.rollout_logs.statistics.formulas import clustered_error, pass_at_k, pass_hat_k
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import (
@@ -33,12 +35,11 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     Args:
         rows: of some tasks.
         success: what counts.
-        options: unused.
+        options: whether rows are in order.
 
     Returns:
         "rows", "known", "correct", and the rows that were truncated, failed, or not known.
     """
-    del options
     outcome = successes(rows, success)
     correct, known = sums_of_known(outcome, rows.offsets)
     found = {
@@ -54,6 +55,15 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     for name, mask in doubtful.items():
         found[name] = sums(mask, rows.offsets)
         found[f"{name}_correct"] = sums(mask & (outcome == 1), rows.offsets)
+    if options.ordered and success.source is not None:
+        some = known > 0
+        offsets = keep_rows(rows.offsets, np.isfinite(outcome))[np.append(some, True)]
+        judged = outcome[np.isfinite(outcome)]
+        if judged.size:
+            order = order_columns(judged, offsets)
+            found |= {name: spread(column, some) for name, column in order.items()}
+        else:
+            found |= {name: np.full(some.size, np.nan) for name in ORDER_COLUMNS}
     return found
 
 

@@ -26,6 +26,8 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     if "score" not in rows.columns:
         return found
     score, outcome = rows.numbers("score"), successes(rows, success)
+    total, number = sums_of_known(score, rows.offsets)
+    found |= {"score_sum": total, "score_known": number}
     if "answer_code" in rows.columns:
         found["repeated_pay"] = _repeated_pay(rows, score)
     mask = np.isfinite(score) & np.isfinite(outcome)

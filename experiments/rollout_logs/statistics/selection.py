@@ -55,9 +55,7 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     score, outcome = score[mask], outcome[mask]
     found["scored_known"] = sizes.astype(np.float64)
     votes = "answer_code" in rows.columns and bool((score >= 0).all())
-    answers = (
-        group_answers(rows.columns["answer_code"][mask], outcome, offsets) if votes else None
-    )
+    answers = group_answers(rows.columns["answer_code"][mask], outcome, offsets) if votes else None
     ranked = rank_scores(score, offsets)
     gap = score - outcome
     for k in options.ks:
@@ -197,5 +195,7 @@ def _weighted(log: Log, k: int) -> Draft:
     error = float(np.sqrt(variance.sum())) / variance.size
     note = f"Monte Carlo standard error of the subsets: {error:.3g}"
     return draft._replace(
-        statistic=draft.statistic._replace(notes=(*draft.statistic.notes, note), seed=log.options.seed)
+        statistic=draft.statistic._replace(
+            notes=(*draft.statistic.notes, note), seed=log.options.seed
+        )
     )

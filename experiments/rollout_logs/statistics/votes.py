@@ -62,9 +62,10 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     sizes = np.diff(known.offsets)
     answers = group_answers(codes[known.mask], known.outcome, known.offsets)
     owner = task_of(answers.offsets)
-    voters = np.bincount(owner, weights=answers.counts, minlength=sizes.size)
+    voters = np.bincount(owner, weights=answers.counts, minlength=sizes.size).astype(np.float64)
     found["voters"] = voters
-    found["mixed_answers"] = np.bincount(owner, weights=answers.mixed, minlength=sizes.size)
+    mixed = np.bincount(owner, weights=answers.mixed, minlength=sizes.size)
+    found["mixed_answers"] = mixed.astype(np.float64)
     most = np.zeros(sizes.size, np.int64)
     np.maximum.at(most, owner, answers.counts)
     tops = np.bincount(owner, weights=answers.counts == most[owner], minlength=sizes.size)
@@ -188,4 +189,3 @@ def _distinct(log: Log, k: int) -> Draft:
     if refusal is not None:
         return refused(name, refusal, estimator=statistic.estimator, unit=statistic.unit)
     return mean_over_tasks(statistic, log.table[name.replace("_answers", "")])
-

@@ -71,7 +71,9 @@ def _votes(
         subset = codes.astype(np.uint64)[:, None] * np.uint64(MOST_SUBSETS) + np.arange(
             num_subsets, dtype=np.uint64
         )
-        keys = _scramble(subset[:, :, None] * np.uint64(2**20) + np.arange(n, dtype=np.uint64), seed)
+        keys = _scramble(
+            subset[:, :, None] * np.uint64(2**20) + np.arange(n, dtype=np.uint64), seed
+        )
         chosen = np.argpartition(keys, k - 1, axis=2)[:, :, :k]
         chosen = np.sort(chosen, axis=2)
     rows = np.arange(b)[:, None, None]
@@ -98,7 +100,9 @@ def _votes(
 def _scramble(words: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     """A random number for each word: the output function of splitmix64 (Steele, Lea & Flood 2014)."""
     with np.errstate(over="ignore"):
-        z = (words + np.uint64(seed) * np.uint64(0xD1342543DE82EF95)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (words + np.uint64(seed) * np.uint64(0xD1342543DE82EF95)) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))

@@ -1,11 +1,4 @@
-"""Importance weights of whole rows: the mean under another policy, and how much of the sample is left under the weights.
-
-The weight of a row is exp(target_logp - behavior_logp), or what the sampler recorded as log_weight; for sequence power it is
-exp(alpha base_logp - behavior_logp). All in natural logarithms over the whole trajectory, never a mean over tokens.
-"""
-
-from collections.abc import Mapping
-from typing import NamedTuple
+"""The mean under another policy, and how much of the sample is left under importance weights (see `weight_columns`)."""
 
 import numpy as np
 
@@ -33,142 +26,10 @@ from experiments.rollout_logs.logp_checks import (
     same_law,
     sums_not_means,
 )
-from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import task_of
 from experiments.rollout_logs.refusals import Refused, refuse
-from experiments.rollout_logs.task_rows import TaskRows
-from experiments.rollout_logs.task_table import Column, Log, Success, successes, sums, usable_logp
+from experiments.rollout_logs.task_table import Column, Log
 
 LEAST_ESS = 2.0
-
-
-class Weighed(NamedTuple):
-    """Weights of the rows of each task.
-
-    Attributes:
-        number: [n] rows with a weight.
-        peak: [n] greatest log weight, -inf where all are dead.
-        total: [n] sum of weights over the greatest.
-        squares: [n] sum of squares of the same.
-        relative: [m] each weight over the greatest of its task, 0 without one.
-    """
-
-    number: Column
-    peak: Column
-    total: Column
-    squares: Column
-    relative: Column
-
-
-def weigh(log_weights: Column, offsets: np.ndarray) -> Weighed:
-    """Sum weights without leaving the logarithms before the greatest is taken out.
-
-    Args:
-        log_weights: [m]; NaN is no weight, -inf a dead row.
-        offsets: [n + 1].
-
-    Returns:
-        The sums.
-    """
-    alive = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    peak = np.maximum.reduceat(alive, offsets[:-1])
-    task = task_of(offsets)
-    scale = np.where(np.isfinite(peak), peak, 0.0)
-    relative = np.exp(alive - scale[task])
-    return Weighed(
-        sums(~np.isnan(log_weights), offsets),
-        peak,
-        sums(relative, offsets),
-        sums(relative**2, offsets),
-        relative,
-    )
-
-
-def log_weights_of(rows: TaskRows) -> Column | None:
-    """The log importance weight of each row.
-
-    Args:
-        rows: of some tasks.
-
-    Returns:
-        [m], NaN where a part is missing; None where no row has one.
-    """
-    if "target_logp" in rows.columns and "behavior_logp" in rows.columns:
-        return usable_logp(rows, "target_logp") - usable_logp(rows, "behavior_logp")
-    if "log_weight" in rows.columns:
-        found = rows.numbers("log_weight")
-        return np.where(found == np.inf, np.nan, found)
-    return None
-
-
-def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
-    """Sums of weights in each task.
-
-    Args:
-        rows: of some tasks.
-        success: what counts, where rows have no reward.
-        options: the exponent and the clip.
-
-    Returns:
-        "is_ess", "is_number", "is_max", "is_clipped", "is_mean", "snis_mean", and the same for "power_".
-    """
-    found: dict[str, Column] = {}
-    outcome = _value(rows, success)
-    weights = log_weights_of(rows)
-    if weights is not None:
-        found |= _summary("is", weights, rows.offsets)
-        found["is_clipped"] = sums(weights > np.log(options.clip), rows.offsets)
-        found |= _means(weights, outcome, rows.offsets)
-    if options.power_alpha is not None and {"base_logp", "behavior_logp"} <= rows.columns.keys():
-        base, behavior = usable_logp(rows, "base_logp"), usable_logp(rows, "behavior_logp")
-        power = options.power_alpha * base - behavior
-        found |= _summary("power", power, rows.offsets)
-        judged = successes(rows, success)
-        weighed = weigh(np.where(np.isnan(judged), np.nan, power), rows.offsets)
-        won = sums(weighed.relative * np.nan_to_num(judged), rows.offsets)
-        found["power_accuracy"] = _ratio(won, weighed.total)
-    return found
-
-
-def _value(rows: TaskRows, success: Success) -> Column:
-    """What is averaged: the reward, or the outcome where there is none."""
-    if "reward" in rows.columns:
-        reward = rows.numbers("reward")
-        return np.where(np.isfinite(reward), reward, np.nan)
-    return successes(rows, success)
-
-
-def _summary(name: str, weights: Column, offsets: np.ndarray) -> dict[str, Column]:
-    weighed = weigh(weights, offsets)
-    alive = np.isfinite(weighed.peak)
-    ess = np.where(alive, weighed.total**2 / np.where(alive, weighed.squares, 1.0), np.nan)
-    return {
-        f"{name}_number": weighed.number,
-        f"{name}_ess": ess,
-        f"{name}_max": np.where(alive, 1 / np.where(alive, weighed.total, 1.0), np.nan),
-        f"{name}_log_total": weighed.peak + np.log(np.where(alive, weighed.total, 1.0)),
-        f"{name}_log_squares": 2 * weighed.peak + np.log(np.where(alive, weighed.squares, 1.0)),
-        f"{name}_peak": weighed.peak,
-    }
-
-
-def _means(weights: Column, values: Column, offsets: np.ndarray) -> dict[str, Column]:
-    weighed = weigh(np.where(np.isnan(values), np.nan, weights), offsets)
-    total = sums(weighed.relative * np.nan_to_num(values), offsets)
-    alive = np.isfinite(weighed.peak)
-    scale = np.exp(np.where(alive, weighed.peak, 0.0))
-    some = weighed.number > 0
-    return {
-        "is_mean": np.where(some, scale * total / np.where(some, weighed.number, 1.0), np.nan),
-        "snis_mean": _ratio(total, weighed.total),
-        "is_weight_mean": np.where(
-            some, scale * weighed.total / np.where(some, weighed.number, 1.0), np.nan
-        ),
-    }
-
-
-def _ratio(above: Column, below: Column) -> Column:
-    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
 
 
 def drafts(log: Log) -> list[Draft]:
@@ -247,9 +108,7 @@ def weight_present(log: Log) -> Refused | None:
 def _statistic(log: Log, name: str, estimator: str, unit: str, kind: str) -> Statistic:
     number = log.table.get(f"{kind}_number")
     missing = 0 if number is None else int(log.facts.rows - number.sum())
-    samples = (
-        None if number is None or not number.size else (int(number.min()), int(number.max()))
-    )
+    samples = None if number is None or not number.size else (int(number.min()), int(number.max()))
     words = f"power alpha = {log.options.power_alpha:g} of the sum" if kind == "power" else "exact"
     return Statistic(
         name,
@@ -260,9 +119,7 @@ def _statistic(log: Log, name: str, estimator: str, unit: str, kind: str) -> Sta
         excluded={"no weight": missing} if missing else {},
         missing=f"rows without a usable log probability are left out ({missing})",
         nan="counts as missing",
-        policy=None
-        if log.facts.policy is None
-        else log.facts.policy._replace(
+        policy=log.facts.policy._replace(
             evaluated="base policy to the power alpha" if kind == "power" else "target policy"
         ),
     )
@@ -281,7 +138,11 @@ def _refused(statistic: Statistic, refusal: Refused) -> Draft:
 def _mean(log: Log, name: str, estimator: str, label: str) -> Draft:
     value = "reward" if log.facts.present["reward"] else log.success.words
     statistic = _statistic(
-        log, name, f"{estimator} in each task, r is {value}, mean over tasks ({label})", "task", "is"
+        log,
+        name,
+        f"{estimator} in each task, r is {value}, mean over tasks ({label})",
+        "task",
+        "is",
     )
     refusal = first_refusal(log, _weight_checks(log))
     if refusal is None and not log.facts.present["reward"]:
@@ -320,7 +181,9 @@ def _log_sum(logs: Column) -> float:
 
 
 def _ess(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
-    statistic = _statistic(log, name, "(sum w)^2 / sum w^2 in each task, median over tasks", "row", kind)
+    statistic = _statistic(
+        log, name, "(sum w)^2 / sum w^2 in each task, median over tasks", "row", kind
+    )
     refusal = first_refusal(log, checks)
     if refusal is not None:
         return _refused(statistic, refusal)
@@ -347,7 +210,9 @@ def _fraction(log: Log) -> Draft:
     values = log.table["is_ess"] / np.where(number > 0, number, np.nan)
     known = values[np.isfinite(values)]
     pooled = _pooled_ess(log, "is") / number.sum() if known.size else float("nan")
-    notes = (f"minimum {known.min():.6g}", f"pooled over all rows {pooled:.6g}") if known.size else ()
+    notes = (
+        (f"minimum {known.min():.6g}", f"pooled over all rows {pooled:.6g}") if known.size else ()
+    )
     return median_over_tasks(statistic._replace(notes=notes), values)
 
 
