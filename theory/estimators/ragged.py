@@ -1,0 +1,109 @@
+"""Numbers of tasks of different sizes, side by side: flat arrays in the order of the tasks, and offsets where each task begins."""
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64, UInt64
+
+from theory.errors import InvalidInput
+
+
+def check_offsets(offsets: Int64[np.ndarray, " n1"], size: int) -> None:
+    """Refuse offsets that do not cut an array into tasks.
+
+    Args:
+        offsets: [n + 1] where each task begins, then the end.
+        size: of the flat array.
+
+    Raises:
+        InvalidInput: they do not ascend from 0 to the size.
+    """
+    if offsets.size < 1 or offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
+        raise InvalidInput(f"offsets: must ascend from 0 to {size}, the number of entries")
+
+
+def sum_of_tasks(
+    values: Float64[np.ndarray, " m"], offsets: Int64[np.ndarray, " n1"]
+) -> Float64[np.ndarray, " n"]:
+    """Sums of the entries of each task; 0 for a task without any.
+
+    Args:
+        values: [m] in the order of the tasks.
+        offsets: [n + 1].
+
+    Returns:
+        [n].
+    """
+    # Without any entry bincount counts in integers.
+    sums = np.bincount(task_of(offsets), values, minlength=offsets.size - 1)
+    return sums.astype(np.float64)
+
+
+def task_of(offsets: Int64[np.ndarray, " n1"]) -> Int64[np.ndarray, " m"]:
+    """Which task an entry belongs to.
+
+    Args:
+        offsets: [n + 1].
+
+    Returns:
+        [m].
+    """
+    return np.repeat(np.arange(offsets.size - 1, dtype=np.int64), np.diff(offsets))
+
+
+def distinct_profiles(
+    keys: Int64[np.ndarray, " m"],
+    values: Float64[np.ndarray, " m"],
+    offsets: Int64[np.ndarray, " n1"],
+    sizes: Int64[np.ndarray, " n"],
+) -> tuple[Int64[np.ndarray, " u"], Int64[np.ndarray, " n"]]:
+    """Tasks that hold the same entries, in whatever order, and are of one size.
+
+    Two sums of 64-bit mixes of the entries stand for a task: among 10^6 tasks, some two that differ agree with probability below 1e-26.
+
+    Args:
+        keys: [m] of the entries.
+        values: [m] of the entries.
+        offsets: [n + 1].
+        sizes: [n] of the tasks.
+
+    Returns:
+        [u] one task of each kind, and [n] the kind of each task.
+    """
+    sums = np.empty((sizes.size, 2), np.uint64)
+    for place, seed in enumerate((0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)):
+        code = _mixed(keys, values, seed)
+        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(code, dtype=np.uint64)])
+        own = _mixed(~sizes, np.zeros(sizes.size), seed)
+        sums[:, place] = running[offsets[1:]] - running[offsets[:-1]] + own
+    order = np.lexsort((sums[:, 1], sums[:, 0]))
+    ordered = sums[order]
+    begins = begins_of_runs(np.append(False, (ordered[1:] == ordered[:-1]).all(axis=1)))
+    kind = np.empty(sizes.size, np.int64)
+    kind[order] = np.repeat(np.arange(begins.size), np.diff(np.append(begins, sizes.size)))
+    return order[begins].astype(np.int64), kind
+
+
+def _mixed(
+    keys: Int64[np.ndarray, " m"], values: Float64[np.ndarray, " m"], seed: int
+) -> UInt64[np.ndarray, " m"]:
+    """The finaliser of SplitMix64 on both words of an entry."""
+    code = keys.astype(np.uint64) + np.uint64(seed)
+    for word in ((values + 0.0).view(np.uint64), np.uint64(seed)):
+        code = code ^ word
+        code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        code = code ^ (code >> np.uint64(31))
+    return code
+
+
+def begins_of_runs(same_as_before: Bool[np.ndarray, " m"]) -> Int64[np.ndarray, " r"]:
+    """Where runs of equal entries begin.
+
+    Args:
+        same_as_before: [m] the first is not read.
+
+    Returns:
+        [r].
+    """
+    begins = ~same_as_before
+    begins[:1] = True
+    return np.flatnonzero(begins).astype(np.int64)
