@@ -7,13 +7,14 @@ import tyro
 
 from experiments.command_line import Ints, Words, default, program
 from experiments.json_output import write_json
-from experiments.output import STDOUT, check_keeps, check_writable
-from experiments.rollout_logs.analysis import Analysis
+from experiments.output import STDOUT, check_keeps, check_writable, open_output
 from experiments.rollout_logs.document import to_document
 from experiments.rollout_logs.engine import analyze_logs
+from experiments.rollout_logs.html_report import render_html
 from experiments.rollout_logs.options import DEFAULT_KS, AnalysisOptions, check_options
 from experiments.rollout_logs.reading import OpenedLogs, open_logs
-from experiments.terminal import make_table, print_table, report_console
+from experiments.rollout_logs.terminal_report import print_analysis
+from experiments.terminal import report_console
 from theory.errors import InvalidInput
 
 Files = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FILE [FILE ...]")]
@@ -79,6 +80,8 @@ def run(arguments: Arguments) -> int:
     """
     options = options_of(arguments)
     destinations = [place for place in (arguments.json, arguments.html) if place is not None]
+    if len(set(destinations)) < len(destinations):
+        raise InvalidInput(f"--json and --html '{arguments.json}': give each a place of its own")
     for place in destinations:
         check_writable(place)
     opened = open_files(arguments, arguments.files)
@@ -88,8 +91,11 @@ def run(arguments: Arguments) -> int:
     analysis = analyze_logs(opened, options)
     if arguments.json is not None:
         write_json(to_document(analysis), arguments.json)
-    if arguments.json != STDOUT:
-        _print(analysis)
+    if arguments.html is not None:
+        with open_output(arguments.html) as stream:
+            stream.write(render_html(analysis).encode())
+    if STDOUT not in destinations:
+        print_analysis(analysis, report_console())
     return 0
 
 
@@ -140,24 +146,6 @@ def open_files(arguments: LogArguments, files: tuple[str, ...]) -> OpenedLogs:
             raise InvalidInput(f"--map '{entry}': give FIELD=NAME, such as prompt_id=uid")
         mapping[name] = source
     return open_logs(files, arguments.format, mapping, arguments.filter, arguments.strict)
-
-
-def _print(analysis: Analysis) -> None:
-    console = report_console()
-    table = make_table("statistic", "value", "low", "high", "tasks", "refusal")
-    for statistic in analysis.statistics:
-        interval = statistic.interval
-        table.add_row(
-            statistic.name,
-            "" if statistic.value is None else f"{statistic.value:.6g}",
-            "" if interval is None else f"{interval.low:.6g}",
-            "" if interval is None else f"{interval.high:.6g}",
-            str(statistic.tasks),
-            statistic.refusal or "",
-        )
-    print_table(console, "Statistics", table)
-    for warned in analysis.warnings:
-        console.print(f"{warned.code}: {warned.message}")
 
 
 main = program("rolloutlab analyze", Arguments, run)

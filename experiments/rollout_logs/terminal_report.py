@@ -1,0 +1,140 @@
+"""An analysis on a terminal or in a pipe: the headline, what is refused and why, and every number with its interval."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from experiments.rollout_logs.analysis import Analysis, Statistic
+from experiments.rollout_logs.visible_text import LINE_LIMIT, NAME_LIMIT, on_one_line
+from experiments.rollout_logs.wording import (
+    code_order,
+    headlines,
+    in_sections,
+    interval,
+    number,
+    percent,
+    plural,
+    refusals_of,
+    samples,
+    why_and_mend,
+)
+from experiments.terminal import make_table, print_table
+
+MOST_FILES = 3
+MOST_WARNINGS = 50
+
+
+def print_analysis(analysis: Analysis, console: Console) -> None:
+    """Print what a log says.
+
+    Args:
+        analysis: of some logs; text of the log is made visible, so that it cannot steer the terminal.
+        console: made by `experiments.terminal.report_console`.
+    """
+    for line in _opening(analysis):
+        _say(console, line)
+    console.print()
+    for group in in_sections(analysis.statistics):
+        table = make_table("number", "value", "interval", "tasks", "samples")
+        for statistic in group.statistics:
+            table.add_row(*(_encodable(console, cell) for cell in _cells(statistic)))
+        print_table(console, group.title, table)
+    _say(console, "How they were made")
+    for line in _making(analysis.statistics):
+        _say(console, line, indent=2)
+    if refusals := refusals_of(analysis.statistics):
+        console.print()
+        _say(console, "Refused, because this log cannot support them honestly")
+    for refusal in refusals:
+        why, mend = why_and_mend(refusal.code, refusal.reason)
+        names = ", ".join(on_one_line(name, NAME_LIMIT) for name in refusal.names)
+        _say(console, f"{on_one_line(refusal.code, NAME_LIMIT)}: {names}", indent=2)
+        _say(console, on_one_line(why, LINE_LIMIT), indent=6)
+        if mend is not None:
+            _say(console, f"To have it honestly: {on_one_line(mend, LINE_LIMIT)}", indent=6)
+    _print_warnings(analysis, console)
+
+
+def _opening(analysis: Analysis) -> Iterable[str]:
+    counts = analysis.counts
+    names = [on_one_line(name, NAME_LIMIT) for name in analysis.inputs[:MOST_FILES]]
+    more = len(analysis.inputs) - len(names)
+    others = f" and {plural(more, 'more file')}" if more else ""
+    yield f"{', '.join(names)}{others} ({on_one_line(analysis.format, NAME_LIMIT)})"
+    left_out = sum(counts.excluded.values())
+    yield (
+        f"{plural(counts.rows, 'row')} read = {counts.used:,} used + {left_out:,} left out; "
+        f"{plural(counts.prompts, 'task')}, {samples(counts.samples_per_prompt)} samples each"
+    )
+    for reason, count in counts.excluded.items():
+        yield f"  left out, {on_one_line(reason, NAME_LIMIT)}: {number(count)}"
+    for main in headlines(analysis.statistics)[:1]:
+        if main.value is not None:
+            yield f"{on_one_line(main.name, NAME_LIMIT)} = {number(main.value)} {interval(main.interval)}"
+    refused = sum(one.refusal is not None for one in analysis.statistics)
+    total = plural(len(analysis.statistics), "number")
+    yield f"{refused} of {total} refused, {plural(len(analysis.warnings), 'warning')}"
+
+
+def _cells(statistic: Statistic) -> tuple[str, ...]:
+    given = statistic.value is not None or statistic.refusal is None
+    value = (
+        number(statistic.value)
+        if given
+        else f"refused {on_one_line(str(statistic.refusal), NAME_LIMIT)}"
+    )
+    return (
+        on_one_line(statistic.name, NAME_LIMIT),
+        value,
+        interval(statistic.interval),
+        number(statistic.tasks),
+        samples(statistic.samples),
+    )
+
+
+def _making(statistics: Iterable[Statistic]) -> Iterable[str]:
+    """Estimator, unit and kind of interval, once for all numbers that share them."""
+    found: dict[str, list[str]] = {}
+    for statistic in statistics:
+        if statistic.value is None:
+            continue
+        parts = [f"unit {on_one_line(statistic.unit, NAME_LIMIT)}"]
+        if statistic.estimator:
+            parts.insert(0, on_one_line(statistic.estimator, LINE_LIMIT))
+        if statistic.interval is not None:
+            record = statistic.interval
+            method = on_one_line(record.method, NAME_LIMIT)
+            parts.append(f"{percent(record.level)} interval, {method}")
+        else:
+            parts.append("no interval")
+        name = on_one_line(statistic.name, NAME_LIMIT)
+        found.setdefault("; ".join(parts), []).append(name)
+    return [f"{', '.join(names)}: {made}" for made, names in found.items()]
+
+
+def _print_warnings(analysis: Analysis, console: Console) -> None:
+    if not analysis.warnings:
+        return
+    console.print()
+    _say(console, "Warnings")
+    ordered = sorted(analysis.warnings, key=lambda warned: code_order(warned.code))
+    for warned in ordered[:MOST_WARNINGS]:
+        code, message = (
+            on_one_line(warned.code, NAME_LIMIT),
+            on_one_line(warned.message, LINE_LIMIT),
+        )
+        _say(console, f"{code} ({number(warned.num_rows)}): {message}", indent=2)
+    if len(ordered) > MOST_WARNINGS:
+        _say(console, f"and {len(ordered) - MOST_WARNINGS:,} more", indent=2)
+
+
+def _say(console: Console, line: str, indent: int = 0) -> None:
+    text = Text(_encodable(console, line))
+    console.print(Padding(text, (0, 0, 0, indent), expand=False))
+
+
+def _encodable(console: Console, text: str) -> str:
+    """What the stream cannot encode is written as Python escapes it."""
+    return text.encode(console.encoding, "backslashreplace").decode(console.encoding)

@@ -1,0 +1,74 @@
+"""Text of a log made fit for a reader: nothing in it is invisible, moves other text, or is cut without saying so.
+
+Text from a log is hostile: it holds terminal codes, characters that reverse what stands around them, halves of characters and
+a million letters. What cannot be seen is shown by its code point.
+"""
+
+import re
+import unicodedata
+
+NAME_LIMIT = 120
+"""Characters shown of a name: a prompt, a sample, a file, a policy."""
+
+ANSWER_LIMIT = 300
+"""Characters shown of an answer."""
+
+LINE_LIMIT = 1_000
+"""Characters shown of a reason or a message."""
+
+TEXT_LIMIT = 2_000
+"""Characters shown of a completion."""
+
+# Controls, formats (directions, zero widths), halves of surrogate pairs, unassigned, private; separators of lines.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
+_PLAIN = re.compile(r"[ -~\n\t]*\Z")
+
+
+def visible(text: str) -> str:
+    """Show what cannot be seen by its code point, such as [U+202E].
+
+    Args:
+        text: anything; line feeds and tabs stay.
+
+    Returns:
+        Text without control, format, surrogate, private and unassigned characters.
+    """
+    if _PLAIN.match(text):
+        return text
+    return "".join(_shown(letter) for letter in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """The beginning of a text, made visible, and how long all of it is where it was cut.
+
+    Args:
+        text: anything.
+        limit: characters of the text that are shown.
+
+    Returns:
+        The visible text; "(empty)" for an empty one, which would look like an absent one.
+    """
+    if not text:
+        return "(empty)"
+    if len(text) <= limit:
+        return visible(text)
+    return f"{visible(text[:limit])} ... (the first {limit:,} of {len(text):,} characters)"
+
+
+def on_one_line(text: str, limit: int) -> str:
+    """`shortened`, with line feeds and tabs shown by their code points too.
+
+    Args:
+        text: anything.
+        limit: characters of the text that are shown.
+
+    Returns:
+        One line.
+    """
+    return shortened(text, limit).replace("\n", "[U+000A]").replace("\t", "[U+0009]")
+
+
+def _shown(letter: str) -> str:
+    if letter in "\n\t" or unicodedata.category(letter) not in _INVISIBLE:
+        return letter
+    return f"[U+{ord(letter):04X}]"
