@@ -84,6 +84,55 @@ def independent(log: Log) -> Refused | None:
     )
 
 
+def independent_or_all(column: str, k: int) -> Check:
+    """R3, except where k is all rows of every task: what is then chosen was chosen from a population as it was drawn.
+
+    Args:
+        column: of the table, samples of each task.
+        k: asked for.
+
+    Returns:
+        The check.
+    """
+
+    def check(log: Log) -> Refused | None:
+        return None if takes_all(log, column, k) else independent(log)
+
+    return check
+
+
+def takes_all(log: Log, column: str, k: int) -> bool:
+    """Whether k is all rows of every task, with or without those that a statistic leaves out.
+
+    Args:
+        log: its table.
+        column: of the table, samples of each task.
+        k: asked for.
+
+    Returns:
+        Whether there is one subset a task.
+    """
+    return bool((log.table[column] == k).all() and (log.table["rows"] == k).all())
+
+
+def of_all_rows(log: Log, column: str, k: int) -> tuple[str, ...]:
+    """The note that goes with `independent_or_all`.
+
+    Args:
+        log: facts and table.
+        column: of the table, samples of each task.
+        k: asked for.
+
+    Returns:
+        One line, or none where rows are independent.
+    """
+    if not log.facts.related_prompts or not takes_all(log, column, k):
+        return ()
+    return (
+        f"chosen among all {k} related rows of each task: no estimate for {k} independent ones",
+    )
+
+
 def one_policy(log: Log) -> Refused | None:
     """R4: rows of a prompt come from one policy under one setting."""
     facts = log.facts

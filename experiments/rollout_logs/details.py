@@ -19,14 +19,14 @@ LENGTH_BINS = 20
 
 
 def task_summaries(
-    connection: duckdb.DuckDBPyConnection, log: Log, duplicates: Mapping[str, int]
+    connection: duckdb.DuckDBPyConnection, log: Log, duplicates: Mapping[tuple[str, str], int]
 ) -> tuple[TaskSummary, ...]:
     """The first tasks by prompt.
 
     Args:
         connection: with `staged` and `prompts`.
         log: facts and table.
-        duplicates: prompt -> copies left out.
+        duplicates: (prompt, sample) -> copies left out.
 
     Returns:
         At most `MOST_TASKS`.
@@ -34,9 +34,10 @@ def task_summaries(
     names = all_rows(
         connection, f"SELECT prompt FROM prompts WHERE code < {MOST_TASKS} ORDER BY code"
     )
+    copied = {prompt for prompt, _ in duplicates}
     top = _top_answers(connection) if log.facts.present["answer"] else {}
     return tuple(
-        _summary(place, str(name), log, top.get(place), name in duplicates)
+        _summary(place, str(name), log, top.get(place), name in copied)
         for place, (name,) in enumerate(names)
     )
 

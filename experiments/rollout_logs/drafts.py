@@ -1,5 +1,6 @@
 """Statistics before their intervals: the numbers of each task wait, so that all intervals come from one set of resamples."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from scipy import stats
 
 from experiments.rollout_logs.analysis import IntervalRecord, Statistic
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.refusals import Refused
+from experiments.rollout_logs.refusals import Refused, refuse
 from theory.errors import InvalidInput
 from theory.estimators.bootstrap import percentile_interval, resample_counts, resampled_means
 from theory.estimators.interval import t_interval_of_ratio
@@ -62,7 +63,7 @@ def mean_over_tasks(statistic: Statistic, values: Column) -> Draft:
     Returns:
         The draft; its value is NaN where no task has one.
     """
-    known = np.isfinite(values)
+    known = ~np.isnan(values)
     return ratio_over_tasks(statistic, np.where(known, values, 0.0), known.astype(np.float64))
 
 
@@ -125,7 +126,20 @@ def with_intervals(
             finished.append(draft.statistic._replace(interval=interval))
         else:
             finished.append(draft.statistic)
-    return finished
+    return [_never_silent(statistic) for statistic in finished]
+
+
+def _never_silent(statistic: Statistic) -> Statistic:
+    """A number that no task could give has its reason too."""
+    if statistic.refusal is not None or (
+        statistic.value is not None and math.isfinite(statistic.value)
+    ):
+        return statistic
+    if statistic.value is not None:
+        refusal = refuse("R20", f"{statistic.name} is not finite: weights overflow")
+    else:
+        refusal = refuse("R0", f"no task has what {statistic.name} needs")
+    return statistic._replace(value=None, refusal=refusal.code, reason=refusal.reason)
 
 
 def groups_of(num_tasks: int, seed: int) -> NDArray[np.int64]:
@@ -168,7 +182,12 @@ def _finish(
     draft: Draft, replicates: Column | None, num_tasks: int, options: AnalysisOptions
 ) -> Statistic:
     statistic = draft.statistic
-    if statistic.value is None or draft.numerators is None or draft.denominators is None:
+    if (
+        statistic.value is None
+        or not math.isfinite(statistic.value)
+        or draft.numerators is None
+        or draft.denominators is None
+    ):
         return statistic
     if replicates is None or statistic.tasks < 2:
         return statistic._replace(notes=(*statistic.notes, "no interval: one task"))

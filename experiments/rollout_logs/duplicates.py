@@ -13,14 +13,14 @@ _CONTENT = f"struct_pack({', '.join(f'{c.name} := {c.name}' for c in NARROW_COLU
 _HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
 
 
-def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
+def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], int]:
     """Leave out identical rows of one (prompt, sample) beyond the first; rows without a sample id are never duplicates.
 
     Args:
         connection: with the table `staged`.
 
     Returns:
-        Prompt -> rows left out.
+        (prompt, sample) -> rows left out.
 
     Raises:
         InvalidInput: two different rows of one (prompt, sample), which it names.
@@ -52,9 +52,9 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[str, int]:
         )
     found = all_rows(
         connection,
-        "SELECT prompt, count(*) FROM copies WHERE place > 1 GROUP BY prompt ORDER BY prompt",
+        "SELECT prompt, sample, count(*) FROM copies WHERE place > 1 GROUP BY ALL ORDER BY prompt, sample",
     )
     connection.execute(
         "DELETE FROM row_table WHERE rowid IN (SELECT row FROM copies WHERE place > 1)"
     )
-    return {str(prompt): int(count) for prompt, count in found}
+    return {(str(prompt), str(sample)): int(count) for prompt, sample, count in found}

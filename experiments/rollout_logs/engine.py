@@ -113,7 +113,7 @@ def _analyze(
     opened: OpenedLogs,
     options: AnalysisOptions,
     staged: Staged,
-    duplicates: Mapping[str, int],
+    duplicates: Mapping[tuple[str, str], int],
 ) -> Analyzed:
     facts = gather_facts(connection)
     success = success_of(facts, options)
@@ -191,7 +191,7 @@ def _value_at(counts: list[tuple[Any, ...]], place: int) -> float:
     raise IndexError(place)
 
 
-def _counts(facts: Facts, staged: Staged, duplicates: Mapping[str, int]) -> Counts:
+def _counts(facts: Facts, staged: Staged, duplicates: Mapping[tuple[str, str], int]) -> Counts:
     copies = sum(duplicates.values())
     excluded = dict(staged.excluded) | ({"duplicate": copies} if copies else {})
     return Counts(

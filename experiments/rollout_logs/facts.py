@@ -87,6 +87,9 @@ class Facts(NamedTuple):
         logp_per_token: median of behavior_logp (else base_logp) over tokens, or None.
         median_tokens: of the rows with both.
         behavior_is_base: rows where both are equal, of those that have both and were tempered or cut.
+        branches: of rows whose branch is a list of steps, mean number of different first steps and of different first two steps of a prompt,
+            or None.
+        zero_logp_share: share of the tokens with a recorded log probability of exactly 0, or None.
         policy: whose rollouts these are.
     """
 
@@ -112,6 +115,8 @@ class Facts(NamedTuple):
     logp_per_token: float | None
     median_tokens: float | None
     behavior_is_base: int
+    branches: tuple[float, float] | None
+    zero_logp_share: float | None
     policy: PolicyRecord
 
 
@@ -171,6 +176,8 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
         logp_per_token=numbers["per_token"],
         median_tokens=numbers["median_tokens"],
         behavior_is_base=numbers["behavior_is_base"],
+        branches=_branches(connection) if present["branch_id"] else None,
+        zero_logp_share=numbers["zero_share"],
         policy=_policy(distinct),
     )
 
@@ -208,6 +215,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
             + [
                 "coalesce(bool_and(reward IN (0, 1)) FILTER (isfinite(reward)), false) AS reward_binary",
                 "count(*) FILTER (truncated = 1) AS truncated",
+                "sum(zero_logp_tokens) / nullif(sum(completion_tokens) FILTER (zero_logp_tokens IS NOT NULL), 0) AS zero_share",
                 "count(*) FILTER (failed = 1) AS failed",
                 "count(*) FILTER (verifier_id_search = verifier_id_final) AS same_verifier",
                 "count(*) FILTER (temperature <> 1) AS tempered",
@@ -254,6 +262,16 @@ def _related(connection: duckdb.DuckDBPyConnection, present: Mapping[str, int]) 
         connection,
         f"SELECT count(*) FROM (SELECT prompt FROM staged GROUP BY prompt HAVING {' OR '.join(conditions)})",
     )
+
+
+def _branches(connection: duckdb.DuckDBPyConnection) -> tuple[float, float] | None:
+    found = one_row(
+        connection,
+        "SELECT avg(first) AS first, avg(second) AS second FROM ("
+        "SELECT count(DISTINCT branch_id->0) AS first, count(DISTINCT concat_ws(chr(31), branch_id->>0, branch_id->>1)) AS second FROM staged "
+        "WHERE starts_with(branch_id, '[') AND json_valid(branch_id) GROUP BY prompt)",
+    )
+    return None if found["first"] is None else (found["first"], found["second"])
 
 
 def _mixed(

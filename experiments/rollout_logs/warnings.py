@@ -12,18 +12,22 @@ from experiments.rollout_logs.staging import Staged
 from experiments.rollout_logs.task_table import Log
 
 FEW_TASKS = 20
+ZERO_SHARE = 0.05
 TRUNCATED_SHARE = 0.05
 
 
 def warnings_of(
-    log: Log, staged: Staged, duplicates: Mapping[str, int], statistics: Sequence[Statistic]
+    log: Log,
+    staged: Staged,
+    duplicates: Mapping[tuple[str, str], int],
+    statistics: Sequence[Statistic],
 ) -> tuple[Warned, ...]:
     """Everything that was found beside the numbers.
 
     Args:
         log: facts and table.
         staged: what was left out while reading.
-        duplicates: prompt -> copies left out.
+        duplicates: (prompt, sample) -> copies left out.
         statistics: with their refusals.
 
     Returns:
@@ -39,12 +43,10 @@ def warnings_of(
         for reason, number in sorted(staged.excluded.items())
     ]
     if duplicates:
-        names = ", ".join(list(duplicates)[:5])
-        found.append(
-            warn(
-                "R2", f"copies of rows were left out, of prompts {names}", sum(duplicates.values())
-            )
+        names = "; ".join(
+            f"prompt {prompt}, sample {sample}" for prompt, sample in list(duplicates)[:5]
         )
+        found.append(warn("R2", f"copies of rows were left out: {names}", sum(duplicates.values())))
     missing = missing_of(log, "score")
     if facts.present["score"] and missing:
         found.append(
@@ -139,13 +141,19 @@ def _rows_of_prompts(log: Log) -> list[Warned]:
         message = "rows are approximate draws: statistics are of what the sampler draws in finitely many steps"
         found.append(Warned("approximate", message, facts.rows))
     if facts.related_prompts:
-        found.append(
-            warn(
-                "R3",
-                f"{facts.related_prompts} prompts have rows that are related",
-                facts.related_prompts,
-            )
+        words = f"{facts.related_prompts} prompts have rows that are related"
+        if facts.branches is not None:
+            first, second = facts.branches
+            most = facts.samples[1]
+            words += f", with {first:.3g} different first steps and {second:.3g} different first two steps among {most}"
+        found.append(warn("R3", words, facts.related_prompts))
+    if facts.zero_logp_share is not None and facts.zero_logp_share > ZERO_SHARE:
+        message = (
+            f"{facts.zero_logp_share:.1%} of the tokens have a log probability of exactly 0: it looks processed (truncated or of low "
+            "temperature), and no field says so; record behavior_logp_source"
         )
+        if "behavior_logp_source" not in facts.distinct:
+            found.append(Warned("provenance", message, facts.rows))
     if facts.policy.lag:
         message = (
             f"the oldest and the newest row are {facts.policy.lag} versions of the policy apart"

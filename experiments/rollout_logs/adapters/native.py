@@ -1,6 +1,7 @@
 """Rows in the fields of our own schema, by us or by anybody; other names for them are taken where they can mean nothing else."""
 
 import json
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ _TABLES = (".csv", ".csv.gz", ".csv.zst")
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "prompt_id": ("uid", "task_id", "problem_id", "unique_id", "prompt_idx", "example_id"),
     "sample_id": ("sample_idx",),
+    "branch_id": ("branch_path",),
     "correct": ("passed", "is_correct", "acc", "is_solved"),
     "reward": ("trajectory_reward", "total_reward"),
 }
@@ -61,6 +63,8 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
         for name, source in other_names.items():
             if name not in values and source in raw.value:
                 values[name] = raw.value[source]
+        if isinstance(values.get("branch_id"), list):  # the steps of a branch name it
+            values["branch_id"] = json.dumps(values["branch_id"])
         if reasons:
             values = {key: value for key, value in restore(values).items() if key in BY_NAME}
         yield _from_cells(values) if raw.path.endswith(_TABLES) else values

@@ -12,8 +12,9 @@ from experiments.rollout_logs.checks import (
     first_refusal,
     has,
     has_success,
-    independent,
+    independent_or_all,
     missing_of,
+    of_all_rows,
     one_policy,
     scores_not_negative,
     verifiers_differ,
@@ -132,9 +133,12 @@ def _made(log: Log, statistic: Statistic, checks: tuple[Check, ...], column: str
             unit=statistic.unit,
             policy=statistic.policy,
         )
-    sizes = log.table["scored" if column.startswith("proxy") else "scored_known"]
+    counted = "scored" if column.startswith("proxy") else "scored_known"
+    sizes, k = log.table[counted], int(column.split("@")[1])
+    notes = (*statistic.notes, *of_all_rows(log, counted, k))
     return mean_over_tasks(
-        statistic._replace(samples=(int(sizes.min()), int(sizes.max()))), log.table[column]
+        statistic._replace(samples=(int(sizes.min()), int(sizes.max())), notes=notes),
+        log.table[column],
     )
 
 
@@ -152,7 +156,7 @@ def _best(log: Log, k: int) -> Draft:
         has("score"),
         has_success,
         verifiers_differ,
-        independent,
+        independent_or_all("scored_known", k),
         one_policy,
         few_missing("score"),
         enough_samples("scored_known", k),
@@ -167,7 +171,12 @@ def _proxy_score(log: Log, k: int) -> Draft:
         f"greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks: no accuracy",
         "score",
     )
-    checks = (independent, one_policy, few_missing("score"), enough_samples("scored", k))
+    checks = (
+        independent_or_all("scored", k),
+        one_policy,
+        few_missing("score"),
+        enough_samples("scored", k),
+    )
     return _made(log, statistic, checks, f"proxy@{k}")
 
 
@@ -182,7 +191,7 @@ def _weighted(log: Log, k: int) -> Draft:
         has("score", "answer_code"),
         has_success,
         verifiers_differ,
-        independent,
+        independent_or_all("scored_known", k),
         one_policy,
         few_missing("score"),
         scores_not_negative,

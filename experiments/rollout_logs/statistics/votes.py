@@ -11,6 +11,8 @@ from experiments.rollout_logs.checks import (
     has,
     has_success,
     independent,
+    independent_or_all,
+    of_all_rows,
     one_policy,
 )
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
@@ -123,7 +125,7 @@ def _majority(log: Log, k: int) -> Draft:
     checks = (
         has("answer_code"),
         has_success,
-        independent,
+        independent_or_all("known", k),
         one_policy,
         enough_samples("known", k),
     )
@@ -134,7 +136,10 @@ def _majority(log: Log, k: int) -> Draft:
         )
     known = table["known"]
     silent = int(known.sum() - table["voters"].sum())
-    notes = [f"{int(table['tied'].sum())} tasks have a tie among all their rows"]
+    notes = [
+        *of_all_rows(log, "known", k),
+        f"{int(table['tied'].sum())} tasks have a tie among all their rows",
+    ]
     if table[f"no_vote@{k}"].any():
         count = int(np.count_nonzero(table[f"no_vote@{k}"]))
         share = float(table[f"no_vote@{k}"].mean())
