@@ -41,6 +41,23 @@ def task_of(offsets: Offsets) -> NDArray[np.int64]:
     return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
 
 
+def order_within(keys: NDArray[np.generic], offsets: Offsets) -> NDArray[np.int64]:
+    """Sort the rows of each task; tasks of one size side by side, several times as fast.
+
+    Args:
+        keys: [m].
+        offsets: [n + 1].
+
+    Returns:
+        [m] rows, task by task and ascending by key.
+    """
+    sizes = np.diff(offsets)
+    if sizes.size and sizes.min() == sizes.max():
+        inside = np.argsort(keys.reshape(sizes.size, -1), axis=1, kind="stable")
+        return (inside + np.arange(sizes.size)[:, None] * sizes[0]).reshape(-1)
+    return np.lexsort((keys, task_of(offsets)))
+
+
 def offsets_of(sizes: NDArray[np.int64]) -> Offsets:
     """Where each task begins, and the end.
 
@@ -108,8 +125,8 @@ def group_answers(codes: NDArray[np.generic], outcome: Column, offsets: Offsets)
     """
     task = task_of(offsets)
     place = np.full(codes.size, -1, np.int64)
-    voting = np.flatnonzero(codes != 0)
-    order = voting[np.lexsort((codes[voting], task[voting]))]
+    order = order_within(codes, offsets)
+    order = order[codes[order] != 0]
     if not order.size:
         empty = np.empty(0)
         none = np.zeros(offsets.size, np.int64)

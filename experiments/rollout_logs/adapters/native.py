@@ -1,7 +1,6 @@
 """Rows in the fields of our own schema, by us or by anybody; other names for them are taken where they can mean nothing else."""
 
 import json
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,6 @@
 """brier, ece, AUROC and the indicators, as statistics."""
 
 import numpy as np
-from scipy.special import ndtr
 
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import (
@@ -20,6 +19,7 @@ from experiments.rollout_logs.checks import (
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, ratio_over_tasks, refused
 from experiments.rollout_logs.pooled_scores import NUM_BINS, PooledScores
 from experiments.rollout_logs.task_table import Log
+from theory.estimators.best_of_n import expected_best_of_normals
 
 INDICATOR = "an indicator, not a verdict"
 
@@ -155,7 +155,7 @@ def _optimism(log: Log, k: int) -> Draft:
         return made
     spread = log.table["score_spread"]
     noise = (
-        expected_greatest_normal(k) * float(np.nanmean(spread))
+        expected_best_of_normals(k) * float(np.nanmean(spread))
         if np.isfinite(spread).any()
         else 0.0
     )
@@ -163,20 +163,6 @@ def _optimism(log: Log, k: int) -> Draft:
         f"compare with the gap at k = 1; scores of pure noise with the same spread within tasks would add about {noise:.4g}",
     )
     return mean_over_tasks(made._replace(ties="averaged", notes=notes), log.table[f"optimism@{k}"])
-
-
-def expected_greatest_normal(k: int) -> float:
-    """The expected greatest of k standard normals: what selection raises a score without any skill by.
-
-    Args:
-        k: at least 1.
-
-    Returns:
-        k integral of x phi(x) Phi(x)^(k - 1) dx, by the trapezoidal rule, which is exact to rounding here.
-    """
-    x = np.linspace(-12, 12, 4801)
-    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
-    return float(k * np.sum(x * density * ndtr(x) ** (k - 1)) * (x[1] - x[0]))
 
 
 def _coupling(log: Log) -> Draft:

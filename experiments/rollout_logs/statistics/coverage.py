@@ -17,7 +17,7 @@ from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.order_test import ORDER_COLUMNS, order_columns
 from experiments.rollout_logs.ragged import keep_rows, spread
-from experiments.rollout_logs.statistics.formulas import clustered_error, pass_at_k, pass_hat_k
+from experiments.rollout_logs.statistics.clustered import clustered_error
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import (
     Column,
@@ -27,6 +27,7 @@ from experiments.rollout_logs.task_table import (
     sums,
     sums_of_known,
 )
+from theory.estimators.pass_at_k import pass_at_k, pass_hat_k
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows, spread, task_of
+from experiments.rollout_logs.ragged import keep_rows, order_within, spread, task_of
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, sums_of_known
 
@@ -68,7 +68,7 @@ def mid_ranks(values: Column, offsets: np.ndarray) -> Column:
         [m].
     """
     task = task_of(offsets)
-    order = np.lexsort((values, task))
+    order = order_within(values, offsets)
     sorted_values, sorted_task = values[order], task[order]
     new = np.ones(values.size, np.bool_)
     new[1:] = (sorted_values[1:] != sorted_values[:-1]) | (sorted_task[1:] != sorted_task[:-1])
@@ -143,7 +143,7 @@ def _truncation_pay(rows: TaskRows) -> dict[str, Column]:
 def _repeated_pay(rows: TaskRows, score: Column) -> Column:
     """Mean score of rows whose answer another row of the task has, minus that of the other rows with an answer, in tasks with both."""
     code, task = rows.columns["answer_code"], task_of(rows.offsets)
-    order = np.lexsort((code, task))
+    order = order_within(code, rows.offsets)
     c, t = code[order], task[order]
     same = np.zeros(code.size + 1, np.bool_)
     same[1:-1] = (c[1:] == c[:-1]) & (t[1:] == t[:-1])

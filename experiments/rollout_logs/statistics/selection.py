@@ -21,11 +21,17 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import group_answers, keep_rows, keep_tasks, spread
-from experiments.rollout_logs.statistics.formulas import best_of_ranked, rank_scores
+from experiments.rollout_logs.ragged import (
+    group_answers,
+    keep_rows,
+    keep_tasks,
+    order_within,
+    spread,
+)
 from experiments.rollout_logs.statistics.weighted_votes import weighted_majority_at_k
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
+from theory.estimators.best_of_n import best_of_n_at_k
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -57,14 +63,16 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     found["scored_known"] = sizes.astype(np.float64)
     votes = "answer_code" in rows.columns and bool((score >= 0).all())
     answers = group_answers(rows.columns["answer_code"][mask], outcome, offsets) if votes else None
-    ranked = rank_scores(score, offsets)
-    gap = score - outcome
+    # Sorted once: best_of_n_at_k does not sort again.
+    order = order_within(score, offsets)
+    sorted_score, sorted_outcome = score[order], outcome[order]
     for k in options.ks:
-        found[f"best_of_n@{k}"] = best_of_ranked(ranked, outcome, k)
-        found[f"optimism@{k}"] = best_of_ranked(ranked, gap, k)
+        enough = sizes >= k
+        kept, new = keep_tasks(offsets, enough)
+        best, picked = sorted_score[kept], sorted_outcome[kept]
+        found[f"best_of_n@{k}"] = spread(best_of_n_at_k(best, picked, new, k), enough)
+        found[f"optimism@{k}"] = spread(best_of_n_at_k(best, best - picked, new, k), enough)
         if answers is not None:
-            enough = sizes >= k
-            kept, new = keep_tasks(offsets, enough)
             value, variance = weighted_majority_at_k(
                 answers.rows[kept],
                 score[kept],
@@ -86,10 +94,14 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
 
 def _proxy(score: Column, offsets: np.ndarray, options: AnalysisOptions) -> dict[str, Column]:
     sizes = np.diff(offsets)
-    ranked = rank_scores(score, offsets)
-    return {"scored": sizes.astype(np.float64)} | {
-        f"proxy@{k}": best_of_ranked(ranked, score, k) for k in options.ks
-    }
+    found = {"scored": sizes.astype(np.float64)}
+    score = score[order_within(score, offsets)]
+    for k in options.ks:
+        enough = sizes >= k
+        kept, new = keep_tasks(offsets, enough)
+        selected = score[kept]
+        found[f"proxy@{k}"] = spread(best_of_n_at_k(selected, selected, new, k), enough)
+    return found
 
 
 def drafts(log: Log) -> list[Draft]:

@@ -24,10 +24,10 @@ from experiments.rollout_logs.ragged import (
     spread,
     task_of,
 )
-from experiments.rollout_logs.statistics.formulas import distinct_at_k
-from experiments.rollout_logs.statistics.vote_formulas import majority_at_k, no_vote_probability
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, sums
+from theory.estimators.diversity import distinct_at_k
+from theory.estimators.votes import majority_at_k, no_vote_probability
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -78,7 +78,7 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         counts, values = answers.counts[mask], answers.values[mask]
         votes = majority_at_k(counts, values, offsets, sizes[enough], k)
         found[f"majority@{k}"] = spread(votes, enough)
-        silent = no_vote_probability(voters[enough].astype(np.int64), sizes[enough], k)
+        silent = no_vote_probability(counts, offsets, sizes[enough], k)
         found[f"no_vote@{k}"] = spread(silent, enough)
     return found
 
