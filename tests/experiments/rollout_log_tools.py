@@ -1,7 +1,7 @@
 """Small logs and their analysis, for tests of `rolloutlab analyze`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ def analyze(paths: Path | Sequence[Path], **options: Any) -> dict[str, Any]:
     """The document of the command; few resamples unless asked for."""
     files = [paths] if isinstance(paths, Path) else paths
     opened = open_logs([str(path) for path in files], "auto", {}, None, strict=False)
-    analysis = analyze_logs(opened, AnalysisOptions(**{"num_resamples": 50, **options}))
+    asked: dict[str, Any] = {"num_resamples": 50, **options}
+    analysis = analyze_logs(opened, AnalysisOptions(**asked))
     return to_plain(to_document(analysis))
 
 
@@ -51,7 +52,7 @@ def warned(document: Mapping[str, Any]) -> dict[str, int]:
     return {each["code"]: each["count"] for each in reversed(document["warnings"])}
 
 
-def verdicts(*tasks: Sequence[int], **common: Any) -> list[dict[str, Any]]:
+def verdicts(*tasks: Iterable[Any], **common: Any) -> list[dict[str, Any]]:
     """A row for each verdict of each task."""
     return [
         {"prompt_id": f"task {place}", "sample_id": sample, "correct": bool(correct), **common}

@@ -55,16 +55,14 @@ def _logs(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
-def _mean_over_tasks(rows: Rows, of_task: Callable[[list[Mapping[str, Any]]], float]) -> float:
+def _mean_over_tasks(rows: Rows, of_task: Callable[[Any], Any]) -> float:
     tasks: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         tasks.setdefault(row["prompt_id"], []).append(row)
     return float(np.mean([of_task(task) for task in tasks.values()]))
 
 
-def _over_subsets(
-    k: int, of_subset: Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], float]
-) -> Callable[[list[Mapping[str, Any]]], float]:
+def _over_subsets(k: int, of_subset: Callable[[Any, Any], Any]) -> Callable[[Any], float]:
     return lambda task: float(
         np.mean([of_subset(subset, task) for subset in itertools.combinations(task, k)])
     )
