@@ -108,6 +108,7 @@ def test_long_rows_do_not_underflow() -> None:
     assert np.exp(law).sum() == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow  # the last bits are promised of programs that are compiled to be fast, as make test-slow does
 def test_rows_are_bitwise_the_same_in_any_batch() -> None:
     model = HiddenMarkovModel.from_chain(hidden_markov_example())
     tokens = jnp.asarray(np.random.default_rng(1).integers(0, 2, (33, 6)), jnp.int32)

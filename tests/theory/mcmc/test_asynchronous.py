@@ -116,6 +116,7 @@ def run(chains: Chains, fewest_rows: int) -> tuple[Chains, MoveInfo]:
     return ours(asynchronous_kernel(PLAIN, MOVES, fewest_rows))(MODEL, chains)
 
 
+@pytest.mark.slow  # bit for bit: compiled to be fast, as make test-slow does
 def test_every_chain_is_that_of_the_lockstep_kernel(
     chains: Chains, want: tuple[Chains, MoveInfo]
 ) -> None:
@@ -142,6 +143,7 @@ def test_every_chain_is_that_of_the_lockstep_kernel(
     assert spent["row_steps_executed"] < lockstep_spent["row_steps_executed"]
 
 
+@pytest.mark.slow  # bit for bit: compiled to be fast, as make test-slow does
 def test_a_step_goes_on_where_the_last_one_stopped(
     chains: Chains, want: tuple[Chains, MoveInfo]
 ) -> None:
