@@ -143,7 +143,7 @@ def _analyze(
         absent=tuple(opened.missing),
         counts=_counts(facts, staged, duplicates),
         statistics=tuple(statistics),
-        warnings=warnings_of(log, staged, duplicates, statistics),
+        warnings=warnings_of(log, opened.skipped, staged, duplicates, statistics),
         curves=_curves(statistics, options.ks),
         reliability=_reliability(statistics, pooled),
         lengths=length_histogram(connection, log, success),

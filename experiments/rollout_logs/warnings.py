@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic, Warned
 from experiments.rollout_logs.checks import missing_of
+from experiments.rollout_logs.formats import Skipped
 from experiments.rollout_logs.order_test import LIMIT, order_p_value
 from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.staging import Staged
@@ -18,6 +19,7 @@ TRUNCATED_SHARE = 0.05
 
 def warnings_of(
     log: Log,
+    skipped: Sequence[Skipped],
     staged: Staged,
     duplicates: Mapping[tuple[str, str], int],
     statistics: Sequence[Statistic],
@@ -26,6 +28,7 @@ def warnings_of(
 
     Args:
         log: facts and table.
+        skipped: files of folders that were not read.
         staged: what was left out while reading.
         duplicates: (prompt, sample) -> copies left out.
         statistics: with their refusals.
@@ -42,6 +45,7 @@ def warnings_of(
         )
         for reason, number in sorted(staged.excluded.items())
     ]
+    found += [Warned(each.code, f"{each.path} was not read: {each.reason}", 1) for each in skipped]
     if duplicates:
         names = "; ".join(
             f"prompt {prompt}, sample {sample}" for prompt, sample in list(duplicates)[:5]

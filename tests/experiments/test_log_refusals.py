@@ -9,6 +9,7 @@ import pytest
 
 from experiments.analyze import main
 from experiments.rollout_logs.refusals import REFUSALS
+from tests.conftest import ROOT
 from tests.experiments.rollout_log_tools import (
     Rows,
     analyze,
@@ -37,6 +38,7 @@ def _with(rows: Rows, **columns: Any) -> list[dict[str, Any]]:
     ]
 
 
+DOCUMENT = (ROOT / "docs" / "refusals.md").read_text()
 BASE = verdicts(*([1, 0, 1, 0],) * 3)
 WEIGHED = _with(
     BASE,
@@ -181,6 +183,8 @@ def test_every_code_is_explained() -> None:
     assert list(REFUSALS) == [f"R{number}" for number in range(21)]
     for entry in REFUSALS.values():
         assert all(entry)
+        assert f"## {entry.code}: {entry.condition}" in DOCUMENT
+        assert entry.option in DOCUMENT
 
 
 def test_selected_proxy_score_has_the_number_under_its_name(run: Run) -> None:
@@ -299,7 +303,7 @@ def test_our_own_populations_and_chains(tmp_path: Path, capsys: pytest.CaptureFi
     from experiments.sample import main as sample
 
     log = tmp_path / "log.jsonl"
-    model = "builtin:markov-3"
+    model = "builtin:random-tree"
     options = ["--alpha", "2", "--num", "3", "--particles", "4", "--out", str(log)]
     assert sample([model, "--method", "smc", *options]) == 0
     rows = [{**json.loads(line), "correct": True} for line in log.read_text().splitlines()]
