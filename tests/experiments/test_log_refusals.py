@@ -317,3 +317,10 @@ def test_our_own_populations_and_chains(tmp_path: Path, capsys: pytest.CaptureFi
     assert value(found, "pass@1") == 1
     assert "approximate" in warned(found)
     capsys.readouterr()
+
+
+def test_more_samples_than_any_task_has(run: Run) -> None:
+    rows = _with(SCORED, finish_reason="eos")
+    found = run(rows, ks=(100,))
+    for name in ("pass@", "majority@", "weighted_majority@", "best_of_n@", "optimism_gap@"):
+        assert code(found, f"{name}100") == "R1"

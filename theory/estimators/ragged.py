@@ -76,7 +76,8 @@ def distinct_profiles(
         sums[:, place] = running[offsets[1:]] - running[offsets[:-1]] + own
     order = np.lexsort((sums[:, 1], sums[:, 0]))
     ordered = sums[order]
-    begins = begins_of_runs(np.append(False, (ordered[1:] == ordered[:-1]).all(axis=1)))
+    same = np.append(False, (ordered[1:] == ordered[:-1]).all(axis=1))
+    begins = begins_of_runs(same[: sizes.size])  # no task, no run
     kind = np.empty(sizes.size, np.int64)
     kind[order] = np.repeat(np.arange(begins.size), np.diff(np.append(begins, sizes.size)))
     return order[begins].astype(np.int64), kind

@@ -1,5 +1,7 @@
 """brier, ece, AUROC and the indicators, as statistics."""
 
+import functools
+
 import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic
@@ -154,15 +156,14 @@ def _optimism(log: Log, k: int) -> Draft:
     if isinstance(made, Draft):
         return made
     spread = log.table["score_spread"]
-    noise = (
-        expected_best_of_normals(k) * float(np.nanmean(spread))
-        if np.isfinite(spread).any()
-        else 0.0
-    )
+    noise = _noise_of(k) * float(np.nanmean(spread)) if np.isfinite(spread).any() else 0.0
     notes = (
         f"compare with the gap at k = 1; scores of pure noise with the same spread within tasks would add about {noise:.4g}",
     )
     return mean_over_tasks(made._replace(ties="averaged", notes=notes), log.table[f"optimism@{k}"])
+
+
+_noise_of = functools.cache(expected_best_of_normals)
 
 
 def _coupling(log: Log) -> Draft:
