@@ -7,13 +7,14 @@ import numpy as np
 from experiments.rollout_logs.analysis import Statistic, Warned
 from experiments.rollout_logs.checks import missing_of
 from experiments.rollout_logs.formats import Skipped
-from experiments.rollout_logs.order_test import LIMIT, order_p_value
 from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.staging import Staged
-from experiments.rollout_logs.task_table import Log
+from experiments.rollout_logs.task_table import Column, Log
+from theory.estimators.order import OrderSums, order_test
 
 FEW_TASKS = 20
 ZERO_SHARE = 0.05
+ORDER_LIMIT = 1e-4
 TRUNCATED_SHARE = 0.05
 
 
@@ -119,7 +120,7 @@ def _rows_of_prompts(log: Log) -> list[Warned]:
     """What is odd about the rows of a prompt together."""
     facts, table = log.facts, log.table
     found: list[Warned] = []
-    if "trend" in table and (p := order_p_value(table)) < LIMIT:
+    if "trend" in table and (p := order_test(_order_sums(table)).p_value) < ORDER_LIMIT:
         found.append(
             warn("R5", f"outcomes depend on the place of the sample (p = {p:.2g})", facts.prompts)
         )
@@ -164,3 +165,7 @@ def _rows_of_prompts(log: Log) -> list[Warned]:
         )
         found.append(Warned("lag", message, facts.policy.lag))
     return found
+
+
+def _order_sums(table: Mapping[str, Column]) -> OrderSums:
+    return OrderSums(*(table[name] for name in OrderSums._fields))

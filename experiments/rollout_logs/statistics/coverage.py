@@ -15,9 +15,7 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.order_test import ORDER_COLUMNS, order_columns
-from experiments.rollout_logs.ragged import keep_rows, spread
-from experiments.rollout_logs.statistics.clustered import clustered_error
+from experiments.rollout_logs.ragged import keep_rows
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import (
     Column,
@@ -27,6 +25,8 @@ from experiments.rollout_logs.task_table import (
     sums,
     sums_of_known,
 )
+from theory.estimators.clustering import clustered_error
+from theory.estimators.order import order_sums
 from theory.estimators.pass_at_k import pass_at_k, pass_hat_k
 
 
@@ -57,14 +57,9 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         found[name] = sums(mask, rows.offsets)
         found[f"{name}_correct"] = sums(mask & (outcome == 1), rows.offsets)
     if options.ordered and success.source is not None:
-        some = known > 0
-        offsets = keep_rows(rows.offsets, np.isfinite(outcome))[np.append(some, True)]
-        judged = outcome[np.isfinite(outcome)]
-        if judged.size:
-            order = order_columns(judged, offsets)
-            found |= {name: spread(column, some) for name, column in order.items()}
-        else:
-            found |= {name: np.full(some.size, np.nan) for name in ORDER_COLUMNS}
+        known_rows = np.isfinite(outcome)
+        offsets = keep_rows(rows.offsets, known_rows)
+        found |= order_sums(outcome[known_rows], offsets)._asdict()
     return found
 
 
@@ -189,7 +184,7 @@ def _notes_of_pass_1(log: Log) -> tuple[str, ...]:
         found = clustered_error(sizes[kept], correct[kept], correct[kept])
         notes.append(
             f"standard error {found.clustered:.6g} over tasks, {found.naive:.6g} if rows were independent: "
-            f"design effect {found.design_effect:.4g}"
+            f"design effect {found.design_effect:.4g}, intraclass correlation {found.intraclass_correlation:.4g}"
         )
     notes += [
         bounds(table, name, words)

@@ -8,6 +8,7 @@ from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import keep_rows, order_within, spread, task_of
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, sums_of_known
+from theory.estimators.ranks import auroc_by_task, spearman_by_task
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -57,48 +58,6 @@ def _names(rows: TaskRows) -> list[str]:
     return [*names, "length_coupling"] if "completion_tokens" in rows.columns else names
 
 
-def mid_ranks(values: Column, offsets: np.ndarray) -> Column:
-    """The rank of each row among those of its task, from 1; equal values share their mean rank.
-
-    Args:
-        values: [m], finite.
-        offsets: [n + 1].
-
-    Returns:
-        [m].
-    """
-    task = task_of(offsets)
-    order = order_within(values, offsets)
-    sorted_values, sorted_task = values[order], task[order]
-    new = np.ones(values.size, np.bool_)
-    new[1:] = (sorted_values[1:] != sorted_values[:-1]) | (sorted_task[1:] != sorted_task[:-1])
-    starts = np.flatnonzero(new)
-    ends = np.append(starts[1:], values.size)
-    middle = (starts + ends + 1) / 2 - offsets[sorted_task[starts]]
-    ranks = np.empty(values.size)
-    ranks[order] = np.repeat(middle, ends - starts)
-    return ranks
-
-
-def auroc_by_task(score: Column, outcome: Column, offsets: np.ndarray) -> Column:
-    """The probability that a success of the task has a greater score than a failure of it; ties count one half.
-
-    Args:
-        score: [m].
-        outcome: [m] 0 or 1.
-        offsets: [n + 1], no task empty.
-
-    Returns:
-        [n], NaN for tasks with one class.
-    """
-    positives, sizes = sums(outcome, offsets), np.diff(offsets)
-    negatives = sizes - positives
-    ranks = sums(mid_ranks(score, offsets) * outcome, offsets)
-    pairs = positives * negatives
-    above = ranks - positives * (positives + 1) / 2
-    return np.where(pairs > 0, above / np.where(pairs > 0, pairs, 1.0), np.nan)
-
-
 def _spread(values: Column, offsets: np.ndarray) -> Column:
     """Standard deviation within each task."""
     sizes = np.diff(offsets)
@@ -108,18 +67,8 @@ def _spread(values: Column, offsets: np.ndarray) -> Column:
 
 
 def _length_coupling(score: Column, outcome: Column, length: Column, offsets: np.ndarray) -> Column:
-    by_score = _spearman(score, length, offsets)
-    return by_score - _spearman(outcome, length, offsets)
-
-
-def _spearman(a: Column, b: Column, offsets: np.ndarray) -> Column:
-    """Rank correlation within each task, NaN where one of them does not vary."""
-    x, y = mid_ranks(a, offsets), mid_ranks(b, offsets)
-    sizes, task = np.diff(offsets), task_of(offsets)
-    x = x - ((sizes + 1) / 2)[task]
-    y = y - ((sizes + 1) / 2)[task]
-    norm = np.sqrt(sums(x * x, offsets) * sums(y * y, offsets))
-    return np.where(norm > 0, sums(x * y, offsets) / np.where(norm > 0, norm, 1.0), np.nan)
+    by_score = spearman_by_task(score, length, offsets)
+    return by_score - spearman_by_task(outcome, length, offsets)
 
 
 def _truncation_pay(rows: TaskRows) -> dict[str, Column]:
