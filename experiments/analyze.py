@@ -49,7 +49,7 @@ class LogArguments:
     """Importance weight above which a row counts in clipped_share."""
 
     engine: str = "duckdb"
-    """duckdb, or spark for logs beyond one machine (pip install rolloutlab[spark], Java 17)."""
+    """duckdb, which spills to disk what does not fit in memory."""
 
     seed: int = 0
     """Of resampling tasks; the same arguments and seed give the same bytes."""
@@ -119,8 +119,10 @@ def options_of(arguments: LogArguments) -> AnalysisOptions:
         seed=arguments.seed,
     )
     check_options(options)
-    if arguments.engine not in ("duckdb", "spark"):
-        raise InvalidInput(f"--engine {arguments.engine}: there are duckdb and spark")
+    if arguments.engine != "duckdb":
+        raise InvalidInput(
+            f"--engine {arguments.engine}: this version computes with duckdb, leave --engine out"
+        )
     return options
 
 

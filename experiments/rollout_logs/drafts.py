@@ -17,8 +17,9 @@ from theory.estimators.interval import t_interval_of_ratio
 
 Column = NDArray[np.float64]
 
-# Above this many tasks they are resampled in this many groups.
-MAX_GROUPS = 2000
+# More tasks than this are resampled in groups.
+MOST_TASKS = 2000
+NUM_GROUPS = 500
 
 
 class Draft(NamedTuple):
@@ -154,9 +155,10 @@ def groups_of(num_tasks: int, seed: int) -> NDArray[np.int64]:
     Returns:
         [n] group of each task.
     """
-    groups = np.arange(num_tasks, dtype=np.int64) % MAX_GROUPS
-    if num_tasks > MAX_GROUPS:
-        np.random.default_rng([seed, 1]).shuffle(groups)
+    if num_tasks <= MOST_TASKS:
+        return np.arange(num_tasks, dtype=np.int64)
+    groups = np.arange(num_tasks, dtype=np.int64) % NUM_GROUPS
+    np.random.default_rng([seed, 1]).shuffle(groups)
     return groups
 
 
@@ -165,7 +167,7 @@ def _replicates(drafts: Sequence[Draft], num_tasks: int, options: AnalysisOption
     if num_tasks < 2 or not drafts:
         return None
     groups = groups_of(num_tasks, options.seed)
-    num_groups = min(num_tasks, MAX_GROUPS)
+    num_groups = int(groups.max()) + 1
     counts = resample_counts(np.random.default_rng(options.seed), num_groups, options.num_resamples)
     columns = [
         np.bincount(groups, weights=column, minlength=num_groups)
@@ -202,8 +204,8 @@ def _finish(
     except InvalidInput as error:
         return statistic._replace(notes=(*notes, f"no bootstrap interval: {error}"))
     method = "percentile bootstrap over tasks"
-    if num_tasks > MAX_GROUPS:
-        method += f" in {MAX_GROUPS} random groups"
+    if num_tasks > MOST_TASKS:
+        method += f" in {NUM_GROUPS} random groups"
     interval = IntervalRecord(found.low, found.high, found.level, method)
     return statistic._replace(interval=interval, seed=options.seed, notes=tuple(notes))
 

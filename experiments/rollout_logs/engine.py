@@ -56,7 +56,7 @@ _FAMILIES = (
     weight_columns.columns,
 )
 # Random subsets of a weighted vote, for all rows together.
-_SUBSET_WORK = 10**7
+_SUBSET_WORK = 2 * 10**6
 
 
 def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
