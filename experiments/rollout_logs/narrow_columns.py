@@ -90,9 +90,7 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
         "truncated", "TINYINT", ("finish_reason",), f"(finish_reason IN ({_CUT}))::TINYINT"
     ),
     *_same("VARCHAR", "error"),
-    NarrowColumn(
-        "failed", "TINYINT", ("error",), "CASE WHEN error IS NOT NULL THEN 1 END::TINYINT"
-    ),
+    NarrowColumn("failed", "TINYINT", ("error",), "CASE WHEN error <> '' THEN 1 END::TINYINT"),
     *_same("DOUBLE", "wall_s"),
     *_same("BIGINT", "model_calls verifier_calls tool_calls env_steps"),
     NarrowColumn("prompt_hashed", "BOOLEAN", ("_prompt_hashed",), "_prompt_hashed"),

@@ -20,6 +20,7 @@ from experiments.rollout_logs.database import one_number, one_row
 from experiments.rollout_logs.narrow_columns import WHOLE, carried, completed
 from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.records import Row
+from experiments.rollout_logs.schema import BY_NAME
 from experiments.rollout_logs.typed_fields import (
     ARROW_SCHEMA,
     PRIVATE_FIELDS,
@@ -136,9 +137,7 @@ def _cast(name: str, sql_type: str) -> str:
         plain = f"CASE WHEN contains({text}, '\\') THEN {name}->>'$' ELSE {text}[2:-2] END"
         return f"CASE WHEN {text}[1] = '\"' THEN {plain} ELSE {text} END"
     if sql_type == "BIGINT":
-        return (
-            f"CASE WHEN regexp_full_match({text}, '-?[0-9]+') THEN TRY_CAST({text} AS BIGINT) END"
-        )
+        return f"CASE WHEN regexp_full_match({text}, '[0-9]+') THEN TRY_CAST({text} AS BIGINT) END"
     if sql_type == "BOOLEAN":
         return f"CASE {text} WHEN 'true' THEN true WHEN '1' THEN true WHEN 'false' THEN false WHEN '0' THEN false END"
     return f"TRY_CAST({text} AS {sql_type})"
@@ -148,8 +147,13 @@ def _is_irregular(name: str, sql_type: str) -> str:
     text = f"CAST({name} AS VARCHAR)"
     if sql_type != "VARCHAR":
         return f"({name} IS NOT NULL AND {_cast(name, sql_type)} IS NULL)"
-    if name in ("sampler", "tokens"):
-        return f"({text}[1] NOT IN ('{{', '['))"
+    if name == "sampler":
+        return f"({text}[1] <> '{{')"
+    if name == "tokens":
+        return f"NOT regexp_full_match({text}, '\\[[0-9,]*\\]')"
+    if name in ("law", "logp_reduction"):
+        words = ", ".join(f"'\"{word}\"'" for word in BY_NAME[name].choices)
+        return f"({text} NOT IN ({words}))"
     if name.endswith("_id") or name.startswith("verifier_id") or name == "policy_version":
         return f"({text}[1] <> '\"' AND NOT regexp_full_match({text}, {WHOLE}))"
     return f"({text}[1] <> '\"')"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.analyze import main
@@ -86,7 +87,7 @@ def test_policies_of_one_question_are_not_pooled(
 ) -> None:
     path = shared_data_dir / "openai+grade-school-math" / "example_model_solutions.head300.jsonl"
     names = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "prompt_id": place,
             "sample_id": name,
@@ -100,7 +101,7 @@ def test_policies_of_one_question_are_not_pooled(
     for name in names:
         own = [row for row in rows if row["policy_id"] == name]
         found = run(write_log(tmp_path / "own.jsonl", own))
-        share = sum(row["correct"] for row in own) / len(own)
+        share = np.mean([row["correct"] for row in own])
         assert value(found, "pass@1") == pytest.approx(share)
         assert by_name(found)["pass@1"]["policy"]["collected"] == [name]
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.analyze import main
@@ -192,7 +193,7 @@ def test_selected_proxy_score_has_the_number_under_its_name(run: Run) -> None:
     found = run(rows, ks=(1, 2))
     assert code(found, "selected_proxy_score@2") is None
     assert value(found, "selected_proxy_score@1") == pytest.approx(
-        sum(row["score"] for row in rows) / len(rows)
+        float(np.mean([row["score"] for row in rows]))
     )
     assert "selected_proxy_score@1" not in by_name(run(SCORED, ks=(1, 2)))
     notes = by_name(run(SCORED, ks=(1, 2)))["best_of_n@2"]["notes"]
