@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes
+from theory.estimators.ragged import order_within
 
 Offsets = NDArray[np.int64]
 
@@ -39,23 +40,6 @@ def task_of(offsets: Offsets) -> NDArray[np.int64]:
         [m].
     """
     return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-
-
-def order_within(keys: NDArray[np.generic], offsets: Offsets) -> NDArray[np.int64]:
-    """Sort the rows of each task; tasks of one size side by side, several times as fast.
-
-    Args:
-        keys: [m].
-        offsets: [n + 1].
-
-    Returns:
-        [m] rows, task by task and ascending by key.
-    """
-    sizes = np.diff(offsets)
-    if sizes.size and sizes.min() == sizes.max():
-        inside = np.argsort(keys.reshape(sizes.size, -1), axis=1, kind="stable")
-        return (inside + np.arange(sizes.size)[:, None] * sizes[0]).reshape(-1)
-    return np.lexsort((keys, task_of(offsets)))
 
 
 def offsets_of(sizes: NDArray[np.int64]) -> Offsets:

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from theory.errors import InvalidInput
-from theory.estimators.ragged import begins_of_runs, check_offsets, task_of
+from theory.estimators.ragged import begins_of_runs, check_offsets, order_within, task_of
 from theory.estimators.subsets import chance_all_among, check_subset_size
 
 
@@ -47,7 +47,7 @@ def best_of_n_at_k(
             raise InvalidInput(f"{name}: must be finite, leave such rows out and count them")
     task = task_of(offsets)
     if ((scores[1:] < scores[:-1]) & (task[1:] == task[:-1])).any():
-        order = _order(scores, task, sizes)
+        order = order_within(scores, offsets)
         scores, values = scores[order], values[order]
     same = np.append(False, (scores[1:] == scores[:-1]) & (task[1:] == task[:-1]))
     begins = begins_of_runs(same) if scores.size else np.zeros(0, np.int64)
@@ -59,18 +59,6 @@ def best_of_n_at_k(
     chance = chance_all_among(high, sizes[of], k) - chance_all_among(low, sizes[of], k)
     selected = chance * sums / (ends - begins)
     return np.bincount(of, selected, minlength=sizes.size).astype(np.float64)
-
-
-def _order(
-    scores: Float64[np.ndarray, " m"],
-    task: Int64[np.ndarray, " m"],
-    sizes: Int64[np.ndarray, " n"],
-) -> Int64[np.ndarray, " m"]:
-    """By score inside each task; tasks of one size are sorted side by side, several times as fast."""
-    if sizes.min() == sizes.max():
-        inside = np.argsort(scores.reshape(sizes.size, -1), axis=1, kind="stable")
-        return (inside + np.arange(sizes.size)[:, None] * sizes[0]).ravel()
-    return np.lexsort((scores, task))
 
 
 def expected_best_of_normals(num_samples: int) -> float:

@@ -1,7 +1,7 @@
 """Numbers of tasks of different sizes, side by side: flat arrays in the order of the tasks, and offsets where each task begins."""
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, UInt64
+from jaxtyping import Bool, Float64, Int64, Shaped, UInt64
 
 from theory.errors import InvalidInput
 
@@ -47,6 +47,25 @@ def task_of(offsets: Int64[np.ndarray, " n1"]) -> Int64[np.ndarray, " m"]:
         [m].
     """
     return np.repeat(np.arange(offsets.size - 1, dtype=np.int64), np.diff(offsets))
+
+
+def order_within(
+    keys: Shaped[np.ndarray, " m"], offsets: Int64[np.ndarray, " n1"]
+) -> Int64[np.ndarray, " m"]:
+    """Sort the entries of each task; tasks of one size side by side, several times as fast.
+
+    Args:
+        keys: [m] task by task.
+        offsets: [n + 1].
+
+    Returns:
+        [m] places of the entries, task by task and ascending by key, equal keys in the order they stand in.
+    """
+    sizes = np.diff(offsets)
+    if sizes.size and sizes.min() == sizes.max():
+        inside = np.argsort(keys.reshape(sizes.size, -1), axis=1, kind="stable")
+        return (inside + np.arange(sizes.size)[:, None] * sizes[0]).ravel()
+    return np.lexsort((keys, task_of(offsets)))
 
 
 def distinct_profiles(

@@ -4,7 +4,13 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from theory.errors import InvalidInput
-from theory.estimators.ragged import begins_of_runs, check_offsets, sum_of_tasks, task_of
+from theory.estimators.ragged import (
+    begins_of_runs,
+    check_offsets,
+    order_within,
+    sum_of_tasks,
+    task_of,
+)
 
 Rows = Float64[np.ndarray, " m"]
 Offsets = Int64[np.ndarray, " n1"]
@@ -29,7 +35,7 @@ def mid_ranks(values: Rows, offsets: Offsets) -> Rows:
     if not values.size:
         return np.zeros(0)
     task = task_of(offsets)
-    order = np.lexsort((values, task))
+    order = order_within(values, offsets)
     ordered, owner = values[order], task[order]
     same = np.append(False, (ordered[1:] == ordered[:-1]) & (owner[1:] == owner[:-1]))
     begins = begins_of_runs(same)

@@ -25,13 +25,13 @@ from experiments.rollout_logs.ragged import (
     group_answers,
     keep_rows,
     keep_tasks,
-    order_within,
     spread,
 )
 from experiments.rollout_logs.statistics.weighted_votes import weighted_majority_at_k
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
 from theory.estimators.best_of_n import best_of_n_at_k
+from theory.estimators.ragged import order_within
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
