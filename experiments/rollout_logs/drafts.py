@@ -1,7 +1,7 @@
 """Statistics before their intervals: the numbers of each task wait, so that all intervals come from one set of resamples."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -101,33 +101,61 @@ def median_over_tasks(statistic: Statistic, values: Column) -> Draft:
 
 
 def with_intervals(
-    drafts: Sequence[Draft], num_tasks: int, options: AnalysisOptions
+    drafts: Iterable[Draft], num_tasks: int, options: AnalysisOptions
 ) -> list[Statistic]:
     """Give every statistic its interval, all from the same resamples of tasks.
 
     Args:
-        drafts: of one log.
+        drafts: of one log; each is let go before the next is asked for.
         num_tasks: n.
         options: seed, resamples and level.
 
     Returns:
         The statistics in the same order.
     """
-    ratios = [draft for draft in drafts if draft.numerators is not None]
-    replicates = _replicates(ratios, num_tasks, options)
-    finished: list[Statistic] = []
-    place = 0
+    groups = groups_of(num_tasks, options.seed)
+    waiting: list[_Waiting] = []
     for draft in drafts:
-        if draft.numerators is not None:
-            found = replicates[:, place] if replicates is not None else None
-            finished.append(_finish(draft, found, num_tasks, options))
-            place += 1
-        elif draft.over is not None:
-            interval = median_interval(draft.over, options.level)
-            finished.append(draft.statistic._replace(interval=interval))
-        else:
-            finished.append(draft.statistic)
-    return [_never_silent(statistic) for statistic in finished]
+        waiting.append(_wait(draft, groups, options))
+    replicates = iter(
+        _replicates([each.sums for each in waiting if each.sums is not None], options)
+    )
+    return [
+        _never_silent(
+            each.statistic
+            if each.sums is None
+            else _finish(each.statistic, next(replicates), num_tasks, options)
+        )
+        for each in waiting
+    ]
+
+
+class _Waiting(NamedTuple):
+    """A statistic, and for a bootstrap interval the sums of its groups of tasks, [2, groups]."""
+
+    statistic: Statistic
+    sums: Column | None
+
+
+def _wait(draft: Draft, groups: NDArray[np.int64], options: AnalysisOptions) -> _Waiting:
+    statistic, above, below = draft.statistic, draft.numerators, draft.denominators
+    if draft.over is not None:
+        interval = median_interval(draft.over, options.level)
+        return _Waiting(statistic._replace(interval=interval), None)
+    if above is None or below is None:
+        return _Waiting(statistic, None)
+    if statistic.value is None or not math.isfinite(statistic.value):
+        return _Waiting(statistic, None)
+    if statistic.tasks < 2:
+        note = "no interval: one task"
+        return _Waiting(statistic._replace(notes=(*statistic.notes, note)), None)
+    kept = below != 0
+    student = t_interval_of_ratio(above[kept], below[kept], options.level)
+    note = f"Student's t interval over tasks: [{student.low:.6g}, {student.high:.6g}]"
+    sums = np.stack(
+        [np.bincount(groups, weights=each).astype(np.float64) for each in (above, below)]
+    )
+    return _Waiting(statistic._replace(notes=(*statistic.notes, note)), sums)
 
 
 def _never_silent(statistic: Statistic) -> Statistic:
@@ -162,52 +190,31 @@ def groups_of(num_tasks: int, seed: int) -> NDArray[np.int64]:
     return groups
 
 
-def _replicates(drafts: Sequence[Draft], num_tasks: int, options: AnalysisOptions) -> Column | None:
-    """[R, s] each ratio in each resample; NaN where its denominators sum to 0."""
-    if num_tasks < 2 or not drafts:
-        return None
-    groups = groups_of(num_tasks, options.seed)
-    num_groups = int(groups.max()) + 1
-    counts = resample_counts(np.random.default_rng(options.seed), num_groups, options.num_resamples)
-    columns = [
-        np.bincount(groups, weights=column, minlength=num_groups)
-        for draft in drafts
-        for column in (draft.numerators, draft.denominators)
-        if column is not None
-    ]
-    means = resampled_means(counts, np.stack(columns, axis=1))
+def _replicates(sums: Sequence[Column], options: AnalysisOptions) -> list[Column]:
+    """[R] of each ratio, one a resample; NaN where its denominators sum to 0."""
+    if not sums:
+        return []
+    columns = np.concatenate(sums).T
+    rng = np.random.default_rng(options.seed)
+    counts = resample_counts(rng, columns.shape[0], options.num_resamples)
+    means = resampled_means(counts, columns)
     above, below = means[:, 0::2], means[:, 1::2]
-    return np.where(below == 0, np.nan, above / np.where(below == 0, 1.0, below))
+    return list(np.where(below == 0, np.nan, above / np.where(below == 0, 1.0, below)).T)
 
 
 def _finish(
-    draft: Draft, replicates: Column | None, num_tasks: int, options: AnalysisOptions
+    statistic: Statistic, replicates: Column, num_tasks: int, options: AnalysisOptions
 ) -> Statistic:
-    statistic = draft.statistic
-    if (
-        statistic.value is None
-        or not math.isfinite(statistic.value)
-        or draft.numerators is None
-        or draft.denominators is None
-    ):
-        return statistic
-    if replicates is None or statistic.tasks < 2:
-        return statistic._replace(notes=(*statistic.notes, "no interval: one task"))
-    notes = list(statistic.notes)
-    kept = draft.denominators != 0
     try:
-        student = t_interval_of_ratio(
-            draft.numerators[kept], draft.denominators[kept], options.level
-        )
-        notes.append(f"Student's t interval over tasks: [{student.low:.6g}, {student.high:.6g}]")
         found = percentile_interval(replicates, options.level, statistic.tasks)
     except InvalidInput as error:
-        return statistic._replace(notes=(*notes, f"no bootstrap interval: {error}"))
+        note = f"no bootstrap interval: {error}"
+        return statistic._replace(notes=(*statistic.notes, note))
     method = "percentile bootstrap over tasks"
     if num_tasks > MOST_TASKS:
         method += f" in {NUM_GROUPS} random groups"
     interval = IntervalRecord(found.low, found.high, found.level, method)
-    return statistic._replace(interval=interval, seed=options.seed, notes=tuple(notes))
+    return statistic._replace(interval=interval, seed=options.seed)
 
 
 def median_interval(values: Column, level: float) -> IntervalRecord | None:

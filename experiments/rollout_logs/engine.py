@@ -3,8 +3,9 @@
 analysis = analyze_logs(open_logs(["rollouts.jsonl"], "auto", {}, None, strict=False), AnalysisOptions())
 """
 
+import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from experiments.rollout_logs.answers import RULES_VERSION
 from experiments.rollout_logs.compare import Analyzed
 from experiments.rollout_logs.database import all_rows, open_database
 from experiments.rollout_logs.details import length_histogram, sample_views, task_summaries
-from experiments.rollout_logs.drafts import with_intervals
+from experiments.rollout_logs.drafts import Draft, with_intervals
 from experiments.rollout_logs.duplicates import drop_duplicates
 from experiments.rollout_logs.facts import Facts, gather_facts
 from experiments.rollout_logs.options import AnalysisOptions, check_options
@@ -75,7 +76,9 @@ def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
     Raises:
         InvalidInput: an option out of range, no usable row, or two different rows of one (prompt, sample).
     """
-    return analyze_tasks(opened, options).analysis
+    check_options(options)
+    with _staged(opened) as (connection, staged, duplicates):
+        return _analyze(connection, opened, options, staged, duplicates, lambda draft: None)
 
 
 def analyze_tasks(opened: OpenedLogs, options: AnalysisOptions) -> Analyzed:
@@ -92,6 +95,18 @@ def analyze_tasks(opened: OpenedLogs, options: AnalysisOptions) -> Analyzed:
         InvalidInput: as `analyze_logs`.
     """
     check_options(options)
+    drafts: list[Draft] = []
+    with _staged(opened) as (connection, staged, duplicates):
+        analysis = _analyze(connection, opened, options, staged, duplicates, drafts.append)
+        names = all_rows(connection, "SELECT prompt FROM prompts ORDER BY code")
+    return Analyzed(analysis, drafts, [str(name) for (name,) in names])
+
+
+@contextlib.contextmanager
+def _staged(
+    opened: OpenedLogs,
+) -> Generator[tuple[duckdb.DuckDBPyConnection, Staged, Mapping[tuple[str, str], int]], None, None]:
+    """A database with the rows of the logs, copies left out."""
     with tempfile.TemporaryDirectory(prefix="rolloutlab-") as name:
         folder = Path(name)
         with open_database(folder) as connection:
@@ -99,7 +114,7 @@ def analyze_tasks(opened: OpenedLogs, options: AnalysisOptions) -> Analyzed:
             duplicates = drop_duplicates(connection)
             if not make_prompts(connection):
                 raise _nothing(opened, staged)
-            return _analyze(connection, opened, options, staged, duplicates)
+            yield connection, staged, duplicates
 
 
 def _nothing(opened: OpenedLogs, staged: Staged) -> InvalidInput:
@@ -114,7 +129,8 @@ def _analyze(
     options: AnalysisOptions,
     staged: Staged,
     duplicates: Mapping[tuple[str, str], int],
-) -> Analyzed:
+    watch: Callable[[Draft], None],
+) -> Analysis:
     facts = gather_facts(connection)
     success = success_of(facts, options)
     options = options._replace(
@@ -125,18 +141,10 @@ def _analyze(
     chunks = track(task_rows(connection, facts.present), "computing statistics")
     log = Log(facts, options, success, make_table(chunks, _FAMILIES, success, options))
     pooled = pool_scores(connection, success) if facts.present["score"] else None
-    drafts = [
-        *coverage.drafts(log),
-        *votes.drafts(log),
-        *selection.drafts(log),
-        *rewards.drafts(log),
-        *votes.diversity_drafts(log),
-        *calibration.drafts(log, pooled),
-        *costs.drafts(log, _median(connection, "completion_tokens")),
-        *weights.drafts(log),
-    ]
+    median = _median(connection, "completion_tokens")
+    drafts = _watched(_drafts(log, pooled, median), watch)
     statistics = with_intervals(drafts, facts.prompts, options)
-    analysis = Analysis(
+    return Analysis(
         inputs=tuple(opened.inputs),
         format=opened.format,
         field_map=dict(opened.field_map),
@@ -151,8 +159,24 @@ def _analyze(
         samples=sample_views(connection, success),
         options=_words(options, success, facts),
     )
-    names = all_rows(connection, "SELECT prompt FROM prompts ORDER BY code")
-    return Analyzed(analysis, drafts, [str(name) for (name,) in names])
+
+
+def _drafts(log: Log, pooled: PooledScores | None, median_tokens: float | None) -> Iterator[Draft]:
+    """Family by family, so that the numbers of all tasks are held for one family at a time."""
+    yield from coverage.drafts(log)
+    yield from votes.drafts(log)
+    yield from selection.drafts(log)
+    yield from rewards.drafts(log)
+    yield from votes.diversity_drafts(log)
+    yield from calibration.drafts(log, pooled)
+    yield from costs.drafts(log, median_tokens)
+    yield from weights.drafts(log)
+
+
+def _watched(drafts: Iterator[Draft], watch: Callable[[Draft], None]) -> Iterator[Draft]:
+    for draft in drafts:
+        watch(draft)
+        yield draft
 
 
 def _words(options: AnalysisOptions, success: Success, facts: Facts) -> dict[str, str]:

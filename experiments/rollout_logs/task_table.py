@@ -161,7 +161,7 @@ def make_table(
     for found in _in_order(chunks, work):
         for name, column in found.items():
             parts.setdefault(name, []).append(column)
-    return {name: np.concatenate(columns) for name, columns in parts.items()}
+    return {name: np.concatenate(parts.pop(name)) for name in list(parts)}
 
 
 def _in_order(

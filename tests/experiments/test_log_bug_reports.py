@@ -268,3 +268,8 @@ def test_weights_far_below_the_range_of_numbers(run: Run) -> None:
     found = run(rows)
     assert value(found, "ess") == pytest.approx(1.9587, abs=1e-4)
     assert value(found, "max_weight") == pytest.approx(0.6652, abs=1e-4)
+
+
+def test_a_weight_at_the_clip_is_not_clipped(run: Run) -> None:
+    rows = _columns(target_logp=[-2.0, -1.0], behavior_logp=[-2.0, -2.0])
+    assert value(run(rows, clip=1.0), "clipped_share") == 0.5
