@@ -66,6 +66,7 @@ CASES: dict[str, tuple[Rows, str, str, Rows]] = {
         _with(BASE, chain_id=lambda i: i, answer="A"),
     ),
     "revisions": (_with(BASE, attempt=lambda i: i % 4), "pass@2", "R3", _with(BASE, attempt=0)),
+    "one revision": (_with(BASE, attempt=lambda i: i % 2), "pass@2", "R3", BASE),
     "parent": (_with(BASE, parent_id=0), "pass@2", "R3", BASE),
     "two policies": (
         _with(BASE, policy_id=lambda i: i % 2),

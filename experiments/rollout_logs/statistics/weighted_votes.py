@@ -36,9 +36,11 @@ def weighted_majority_at_k(
         subsets: of each task, at least 2 and at most `MOST_SUBSETS`.
 
     Returns:
-        [n] means over subsets, unbiased for the vote of k new samples, and [n] the variance of those means; exact, with variance 0, where k is all samples.
+        [n] means over subsets, unbiased for the vote of k new samples, and [n] the variance of those means; exact, with variance 0, where k is 1 or all samples.
     """
     sizes = np.diff(offsets)
+    if k == 1:
+        return _single_votes(answers, values, offsets), np.zeros(sizes.size)
     value, variance = np.empty(sizes.size), np.zeros(sizes.size)
     for n in np.unique(sizes):
         tasks = np.flatnonzero(sizes == n)
@@ -52,6 +54,15 @@ def weighted_majority_at_k(
             if n > k:
                 variance[chosen] = votes.var(axis=1, ddof=1) / num_subsets
     return value, variance
+
+
+def _single_votes(answers: Counts, values: Floats, offsets: Counts) -> Floats:
+    """Exact: a sample alone wins, and without an answer counts 0."""
+    sizes = np.diff(offsets)
+    worth = np.zeros(answers.size)
+    worth[answers >= 0] = values[answers[answers >= 0]]
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    return np.bincount(owner, weights=worth, minlength=sizes.size) / np.maximum(sizes, 1)
 
 
 def _votes(
