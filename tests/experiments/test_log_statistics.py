@@ -362,3 +362,42 @@ def test_both_readers_agree_on_odd_values(field: str, tmp_path: Path) -> None:
     assert first["statistics"] == second["statistics"]
     assert first["counts"]["rows"] == 2
     assert first["counts"]["used"] + sum(first["counts"]["excluded"].values()) == 2
+
+
+def test_indicators_by_hand(tmp_path: Path) -> None:
+    """One task: scores rank as lengths do, outcomes the other way round; a cut row pays 1 less, a repeated answer 0.3 more."""
+    rows = [
+        {"prompt_id": 0, "sample_id": place, **values}
+        for place, values in enumerate(
+            [
+                {"score": 0.1, "completion_tokens": 1, "correct": True, "reward": 2, "answer": "A"},
+                {"score": 0.2, "completion_tokens": 2, "correct": True, "reward": 2, "answer": "B"},
+                {
+                    "score": 0.3,
+                    "completion_tokens": 3,
+                    "correct": False,
+                    "reward": 1,
+                    "answer": "C",
+                },
+                {
+                    "score": 0.6,
+                    "completion_tokens": 4,
+                    "correct": False,
+                    "reward": 1,
+                    "answer": "C",
+                },
+            ]
+        )
+    ]
+    reasons = ["eos", "eos", "length", "length"]
+    rows = [{**row, "finish_reason": reason} for row, reason in zip(rows, reasons, strict=True)]
+    rows.append(
+        {"prompt_id": 0, "sample_id": 9, "correct": True, "reward": 7}
+    )  # says nothing of its end
+    rows[-1] |= {"score": 0.0, "completion_tokens": None}
+    found = analyze(write_log(tmp_path / "log.jsonl", rows), ks=(1,))
+    # Spearman of (score, length) is 1, that of (outcome, length) -2 / sqrt(5).
+    assert value(found, "length_coupling") == pytest.approx(1 + 2 / math.sqrt(5))
+    assert value(found, "truncation_pay") == pytest.approx(-1)
+    assert value(found, "repeated_answer_pay") == pytest.approx(0.45 - 0.15)
+    assert value(found, "truncated_rate") == pytest.approx(0.5)
