@@ -366,7 +366,7 @@ def test_both_readers_agree_on_odd_values(field: str, tmp_path: Path) -> None:
 
 def test_indicators_by_hand(tmp_path: Path) -> None:
     """One task: scores rank as lengths do, outcomes the other way round; a cut row pays 1 less, a repeated answer 0.3 more."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"prompt_id": 0, "sample_id": place, **values}
         for place, values in enumerate(
             [
@@ -391,10 +391,8 @@ def test_indicators_by_hand(tmp_path: Path) -> None:
     ]
     reasons = ["eos", "eos", "length", "length"]
     rows = [{**row, "finish_reason": reason} for row, reason in zip(rows, reasons, strict=True)]
-    rows.append(
-        {"prompt_id": 0, "sample_id": 9, "correct": True, "reward": 7}
-    )  # says nothing of its end
-    rows[-1] |= {"score": 0.0, "completion_tokens": None}
+    # Says nothing of its end or its length.
+    rows.append({"prompt_id": 0, "sample_id": 9, "correct": True, "reward": 7, "score": 0.0})
     found = analyze(write_log(tmp_path / "log.jsonl", rows), ks=(1,))
     # Spearman of (score, length) is 1, that of (outcome, length) -2 / sqrt(5).
     assert value(found, "length_coupling") == pytest.approx(1 + 2 / math.sqrt(5))
