@@ -53,6 +53,22 @@ def clean(
     return jnp.where(no_weight, -jnp.inf, log_weights), num_no_weight
 
 
+def clean_on_host(
+    log_weights: Float[np.ndarray, "*batch"],
+) -> tuple[Float64[np.ndarray, "*batch"], Bool[np.ndarray, "*batch"]]:
+    """`clean` in float64 NumPy, for rows of tasks of different sizes.
+
+    Args:
+        log_weights: [...] natural log, unnormalised.
+
+    Returns:
+        [...] without NaN and +inf, and [...] which of them were no weight.
+    """
+    raw = np.asarray(log_weights, np.float64)
+    no_weight = ~(raw < np.inf)
+    return np.where(no_weight, -np.inf, raw), no_weight
+
+
 def all_dead(log_weights: Float[Array, "*batch N"]) -> Bool[Array, "*batch"]:
     """Whether no particle is alive.
 
@@ -190,8 +206,7 @@ def pareto_smooth(log_weights: Float[np.ndarray, "*batch N"]) -> ParetoSmoothed:
     Returns:
         Smoothed log weights and k-hat.
     """
-    raw = np.asarray(log_weights, np.float64)
-    raw = np.where(np.isnan(raw) | np.isposinf(raw), -np.inf, raw)
+    raw = clean_on_host(log_weights)[0]
     smoothed = np.array(raw).reshape(-1, raw.shape[-1])
     shapes = np.array([_smooth_row(row) for row in smoothed])
     return ParetoSmoothed(smoothed.reshape(raw.shape), shapes.reshape(raw.shape[:-1]))

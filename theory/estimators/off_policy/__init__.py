@@ -16,6 +16,7 @@ from theory.estimators.off_policy.means import v_trace as v_trace
 from theory.estimators.off_policy.pass_at_k import corrected_verdicts as corrected_verdicts
 from theory.estimators.off_policy.pass_at_k import off_policy_pass_at_k as off_policy_pass_at_k
 from theory.estimators.off_policy.power import largest_alpha as largest_alpha
+from theory.estimators.off_policy.power import power_accuracy as power_accuracy
 from theory.estimators.off_policy.power import power_log_weights as power_log_weights
 from theory.estimators.off_policy.ratios import (
     length_normalised_log_ratios as length_normalised_log_ratios,

@@ -1,6 +1,6 @@
 """How much of a sample is left under weights, task by task and pooled, in float64 and for any number of tasks at once.
 
-The rules are those of `theory.log_weights`: -inf is a dead row, NaN is no weight and is counted, all dead has no effective sample, never 0/0. The largest
+The rules are those of `theory.log_weights`: -inf is a dead row, NaN and +inf are no weight and are counted, all dead has no effective sample, never 0/0. The largest
 weight is taken out before anything leaves the logarithm.
 """
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from theory.estimators.ragged import check_offsets, sum_of_tasks, task_of
-from theory.log_weights import pareto_k
+from theory.estimators.ragged import check_offsets, reduce_tasks
+from theory.log_weights import clean_on_host, pareto_k
 
 Rows = Float64[np.ndarray, " m"]
 Tasks = Float64[np.ndarray, " n"]
@@ -65,7 +65,7 @@ def weigh_tasks(log_weights: Rows, offsets: Int64[np.ndarray, " n1"]) -> TaskWei
     """Add weights up without leaving the logarithms before the largest is taken out.
 
     Args:
-        log_weights: [m] natural log, task by task; NaN is none, -inf a dead row.
+        log_weights: [m] natural log, task by task; NaN and +inf are none, -inf is a dead row.
         offsets: [n + 1] where each task begins.
 
     Returns:
@@ -75,17 +75,18 @@ def weigh_tasks(log_weights: Rows, offsets: Int64[np.ndarray, " n1"]) -> TaskWei
         InvalidInput: offsets that do not fit.
     """
     check_offsets(offsets, log_weights.size)
-    alive = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    peak = np.full(offsets.size - 1, -np.inf)
-    filled = np.flatnonzero(np.diff(offsets))
-    if filled.size:
-        peak[filled] = np.maximum.reduceat(alive, offsets[filled])
-    relative = np.exp(alive - np.where(np.isfinite(peak), peak, 0.0)[task_of(offsets)])
+    alive, no_weight = clean_on_host(log_weights)
+    sizes = np.diff(offsets)
+    peak = reduce_tasks(np.maximum, alive, offsets, -np.inf)
+    relative = np.exp(alive - np.repeat(np.where(np.isneginf(peak), 0.0, peak), sizes))
+    missing = np.zeros(sizes.size)
+    if no_weight.any():
+        missing = reduce_tasks(np.add, no_weight.astype(np.float64), offsets, 0.0)
     return TaskWeights(
-        sum_of_tasks((~np.isnan(log_weights)).astype(np.float64), offsets),
+        sizes - missing,
         peak,
-        sum_of_tasks(relative, offsets),
-        sum_of_tasks(relative**2, offsets),
+        reduce_tasks(np.add, relative, offsets, 0.0),
+        reduce_tasks(np.add, relative * relative, offsets, 0.0),
         relative,
     )
 
@@ -109,7 +110,7 @@ def weight_info(log_weights: Rows, offsets: Int64[np.ndarray, " n1"]) -> WeightI
     number = np.maximum(tasks.num_weights, 1.0)
     with np.errstate(over="ignore"):
         mean = np.exp(tasks.peak) * tasks.total / number
-    known = log_weights[~np.isnan(log_weights)]
+    known = log_weights[log_weights < np.inf]
     tail = float(pareto_k(known)) if known.size >= LEAST_FOR_TAIL else float("nan")
     return WeightInfo(
         ess,

@@ -33,7 +33,7 @@ def importance_mean(log_weights: Rows, values: Rows, offsets: Offsets) -> Tasks:
         [n] NaN for a task with no usable row.
 
     Raises:
-        InvalidInput: sizes that do not fit.
+        InvalidInput: sizes that do not fit, or an infinite value.
     """
     tasks = weigh_tasks(_usable(log_weights, values), offsets)
     some = tasks.num_weights > 0
@@ -61,7 +61,7 @@ def self_normalised_mean(log_weights: Rows, values: Rows, offsets: Offsets) -> T
         [n] NaN for a task without weight.
 
     Raises:
-        InvalidInput: sizes that do not fit.
+        InvalidInput: sizes that do not fit, or an infinite value.
     """
     tasks = weigh_tasks(_usable(log_weights, values), offsets)
     alive = tasks.total > 0
@@ -131,7 +131,7 @@ def v_trace(
         [t] targets.
 
     Raises:
-        InvalidInput: sizes that do not fit, or a bar that is not above 0.
+        InvalidInput: sizes that do not fit, a bar that is not above 0, or a trace or discount outside [0, 1].
 
     Source: Espeholt et al. 2018 (arXiv 1802.01561), equation 1.
     """
@@ -140,6 +140,8 @@ def v_trace(
         raise InvalidInput("ratios, rewards and values: must be as many")
     if not (rho_bar > 0 and c_bar > 0):
         raise InvalidInput(f"rho_bar {rho_bar}, c_bar {c_bar}: must be above 0")
+    if not (0 <= trace <= 1 and 0 <= discount <= 1):
+        raise InvalidInput(f"trace {trace}, discount {discount}: must be in [0, 1]")
     ratios = np.exp(token_log_ratios)
     rho, c = np.minimum(ratios, rho_bar), trace * np.minimum(ratios, c_bar)
     owner = task_of(offsets)
@@ -157,4 +159,6 @@ def v_trace(
 def _usable(log_weights: Rows, values: Rows) -> Rows:
     if log_weights.shape != values.shape:
         raise InvalidInput("weights and values: must be as many")
+    if np.isinf(values).any():
+        raise InvalidInput("values: must be finite, or NaN where there is none")
     return np.where(np.isnan(values), np.nan, log_weights)

@@ -8,6 +8,9 @@ from jaxtyping import Float64
 
 from theory.errors import InvalidInput
 
+# Products of a few such weights still fit float64, and one of them means that nothing can be said.
+_LARGEST = 100.0
+
 
 def off_policy_pass_at_k(
     log_weights: Float64[np.ndarray, "n s"], correct: Float64[np.ndarray, "n s"], k: int
@@ -28,13 +31,16 @@ def off_policy_pass_at_k(
         [n] of each task.
 
     Raises:
-        InvalidInput: k below 1 or above s, or a weight that is missing.
+        InvalidInput: k below 1 or above s, or a weight or verdict that is missing or infinite.
     """
     num_samples = correct.shape[1]
     if not 1 <= k <= num_samples:
         raise InvalidInput(f"k = {k}: must be from 1 to the {num_samples} samples of a task")
-    if np.isnan(log_weights).any() or not np.isfinite(correct).all():
-        raise InvalidInput("weights and verdicts: every sample needs both, leave whole tasks out")
+    if not (log_weights <= _LARGEST).all() or not np.isfinite(correct).all():
+        raise InvalidInput(
+            "weights and verdicts: every sample needs both, leave whole tasks out; "
+            f"no weight may be above e^{_LARGEST:g}"
+        )
     return 1 - mean_of_subset_products(1 - np.exp(log_weights) * correct, k)
 
 

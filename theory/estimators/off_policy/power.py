@@ -6,17 +6,34 @@ It collapses with length: on five published rollouts of a thousand tokens alpha 
 1/alpha is another law, and the length-normalised weight a third; neither is computed here.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from theory.errors import InvalidInput
 from theory.estimators.off_policy.diagnostics import effective_sizes, weigh_tasks
+from theory.estimators.off_policy.means import self_normalised_mean
 
 Rows = Float64[np.ndarray, " m"]
 Offsets = Int64[np.ndarray, " n1"]
 
 # Widest exponent that is searched.
 _LARGEST = 1024.0
+
+
+class PowerAccuracy(NamedTuple):
+    """Accuracy under p^alpha, [n] each.
+
+    Attributes:
+        value: NaN where refused.
+        ess: effective sample size behind it, of the rows with a weight and a verdict; NaN where no row is alive.
+        refused: whether that is below the limit.
+    """
+
+    value: Float64[np.ndarray, " n"]
+    ess: Float64[np.ndarray, " n"]
+    refused: Bool[np.ndarray, " n"]
 
 
 def power_log_weights(alpha: float, base_log_probs: Rows, behavior_log_probs: Rows) -> Rows:
@@ -38,6 +55,37 @@ def power_log_weights(alpha: float, base_log_probs: Rows, behavior_log_probs: Ro
     return alpha * base_log_probs - behavior_log_probs
 
 
+def power_accuracy(
+    log_weights: Rows, correct: Rows, offsets: Offsets, least_ess: float
+) -> PowerAccuracy:
+    """Accuracy under p^alpha of each task, refused where too few rows carry it.
+
+        sum_i w_i r_i / sum_i w_i
+
+    The normaliser of p^alpha is unknown and differs between prompts, so there is no unbiased form; the bias is of order 1/ESS towards the accuracy of the sampler. Whether a
+    task is refused depends on its weights alone, not on its verdicts.
+
+    Args:
+        log_weights: [m] of `power_log_weights`, task by task.
+        correct: [m] NaN is none.
+        offsets: [n + 1].
+        least_ess: at least 1.
+
+    Returns:
+        One number a task.
+
+    Raises:
+        InvalidInput: sizes that do not fit, or a limit below 1.
+    """
+    if not least_ess >= 1:
+        raise InvalidInput(f"least ESS {least_ess}: must be at least 1")
+    value = self_normalised_mean(log_weights, correct, offsets)
+    sizes = effective_sizes(weigh_tasks(np.where(np.isnan(correct), np.nan, log_weights), offsets))
+    # Equal weights keep all their rows whatever the last bits say.
+    refused = ~(sizes >= least_ess * (1 - 1e-12))
+    return PowerAccuracy(np.where(refused, np.nan, value), sizes, refused)
+
+
 def largest_alpha(
     base_log_probs: Rows, behavior_log_probs: Rows, offsets: Offsets, least_ess: float
 ) -> float:
@@ -53,7 +101,7 @@ def largest_alpha(
         least_ess: limit, above 1.
 
     Returns:
-        The exponent to a relative 1e-9; 1 where the limit is not kept there; inf where it is kept at alpha = 1024.
+        The exponent to a relative 1e-9, at which the limit is kept; NaN where it is not even at 1; inf where it is at 1024.
 
     Raises:
         InvalidInput: a limit that is not above 1, or no task with a weight.
@@ -71,7 +119,7 @@ def largest_alpha(
 
     low, high = 1.0, 2.0
     if median(low) < least_ess:
-        return low
+        return float("nan")
     while median(high) >= least_ess:
         if high >= _LARGEST:
             return float("inf")

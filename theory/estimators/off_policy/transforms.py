@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from theory.errors import InvalidInput
+from theory.log_weights import clean_on_host
 
 Weights = Float64[np.ndarray, " m"]
 
@@ -35,12 +36,13 @@ def exact(log_weights: Weights, unit: str) -> Applied:
     """Leave them as they are: unbiased, and of a variance exponential in what a weight spans.
 
     Args:
-        log_weights: [m] natural log; NaN is none.
+        log_weights: [m] natural log; NaN and +inf are none.
         unit: token, turn, prefix or seq.
 
     Returns:
         The weights.
     """
+    log_weights = _known(log_weights)
     return Applied(
         log_weights, 0.0, 0.0, _share(np.isneginf(log_weights), log_weights), f"is-{unit}"
     )
@@ -50,7 +52,7 @@ def truncated(log_weights: Weights, cap: float, unit: str) -> Applied:
     """min(w, C): biased towards the sampler, of bounded variance. TIS.
 
     Args:
-        log_weights: [m] natural log; NaN is none.
+        log_weights: [m] natural log; NaN and +inf are none.
         cap: C, above 0.
         unit: token, turn, prefix or seq.
 
@@ -58,12 +60,13 @@ def truncated(log_weights: Weights, cap: float, unit: str) -> Applied:
         The weights.
 
     Raises:
-        InvalidInput: a cap that is not above 0.
+        InvalidInput: a cap that is not above 0 and finite.
 
     Source: Ionides 2008, "Truncated importance sampling"; as TIS in trainers since 2025 (second-hand).
     """
-    if not cap > 0:
-        raise InvalidInput(f"cap {cap}: must be above 0")
+    if not 0 < cap < np.inf:
+        raise InvalidInput(f"cap {cap}: must be above 0 and finite")
+    log_weights = _known(log_weights)
     high = log_weights > np.log(cap)
     return Applied(
         np.where(high, np.log(cap), log_weights),
@@ -78,7 +81,7 @@ def masked(log_weights: Weights, low: float, high: float, unit: str) -> Applied:
     """W inside [lo, hi], else 0: rows outside are dropped. IcePop and masked importance sampling; biased.
 
     Args:
-        log_weights: [m] natural log; NaN is none.
+        log_weights: [m] natural log; NaN and +inf are none.
         low: lo, at least 0.
         high: hi, above it.
         unit: token, turn, prefix or seq.
@@ -91,6 +94,7 @@ def masked(log_weights: Weights, low: float, high: float, unit: str) -> Applied:
     """
     if not 0 <= low < high:
         raise InvalidInput(f"band {low} to {high}: must be 0 <= low < high")
+    log_weights = _known(log_weights)
     with np.errstate(divide="ignore"):
         above, below = log_weights > np.log(high), log_weights < np.log(low)
     outside = above | below | np.isneginf(log_weights)
@@ -101,6 +105,12 @@ def masked(log_weights: Weights, low: float, high: float, unit: str) -> Applied:
         _share(outside, log_weights),
         f"mask-{unit} {low:g} {high:g}",
     )
+
+
+def _known(log_weights: Weights) -> Weights:
+    """An overflowed ratio is no weight, and no cap makes it one."""
+    cleaned, no_weight = clean_on_host(log_weights)
+    return np.where(no_weight, np.nan, cleaned)
 
 
 def _share(marked: np.ndarray, log_weights: Weights) -> float:
