@@ -23,7 +23,7 @@ from experiments.rollout_logs.formats import (
 from experiments.rollout_logs.inputs import LINES, expand
 from experiments.rollout_logs.mapping import check_mapping, override
 from experiments.rollout_logs.normalise import normalise
-from experiments.rollout_logs.records import Excluded, Raw, Record, Row
+from experiments.rollout_logs.records import NO_SAMPLE, Excluded, Raw, Record, Row
 from experiments.rollout_logs.schema import BY_NAME
 from theory.errors import InvalidInput
 
@@ -159,6 +159,8 @@ def rows_of(
     except _MISFITS:
         yield Excluded(f"{_NOT_A_RECORD} {format}", raw.where)
         return
+    if not found:
+        yield Excluded(NO_SAMPLE, raw.where)
     for position, values in enumerate(found):
         if isinstance(values, Excluded):
             yield values
@@ -215,4 +217,9 @@ def _split(items: Items, adapter: Adapter) -> Items:
         if isinstance(item, Excluded):
             yield item
         else:
-            yield from adapter.split(item)
+            empty = True
+            for inner in adapter.split(item):
+                empty = False
+                yield inner
+            if empty:
+                yield Excluded(NO_SAMPLE, item.where)

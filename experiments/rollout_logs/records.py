@@ -48,6 +48,7 @@ class Raw(NamedTuple):
 UNREADABLE = "unreadable"
 TOO_LONG = "line too long"
 NOT_AN_OBJECT = "not an object"
+NO_SAMPLE = "no sample in it"
 
 PRIVATE: Mapping[str, str] = {
     "_text": "the completion as written",

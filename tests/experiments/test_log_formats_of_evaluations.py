@@ -76,7 +76,7 @@ def test_inspect_samples(tmp_path: Path) -> None:
             "behavior_logp": -1.5, "_missing_logp_tokens": 0, "_zero_logp_tokens": 0,
         }
     ]  # fmt: skip
-    with pytest.raises(InvalidInput, match="log without samples, and no record"):
+    with pytest.raises(InvalidInput, match="no sample in it, and no record"):
         opened(write_document(tmp_path / "b.json", document | {"samples": []}))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.rollout_logs.adapters.base import Adapter, Request, Started, Values
 from experiments.rollout_logs.adapters.common import choose, items, section
-from experiments.rollout_logs.records import NOT_AN_OBJECT, Excluded, Raw
+from experiments.rollout_logs.records import NO_SAMPLE, NOT_AN_OBJECT, Excluded, Raw
 
 NO_TEXT = "solution is not a text"
 _STATUS = {"base": "base_status", "plus": "plus_status"}
@@ -24,6 +24,8 @@ def _split(raw: Raw) -> Iterator[Raw | Excluded]:
         yield raw
         return
     for task, results in section(raw.value, "eval").items():
+        if not items(results):
+            yield Excluded(NO_SAMPLE, f"{raw.where}, {task}")
         for position, result in enumerate(items(results)):
             where = f"{raw.where}, {task}, result {position + 1}"
             if isinstance(result, dict):

@@ -41,8 +41,6 @@ def _split(raw: Raw) -> Iterator[Raw | Excluded]:
         yield raw
         return
     samples = items(raw.value.get("samples"))
-    if not samples:
-        yield Excluded("log without samples", raw.where)
     for number, sample in enumerate(samples, start=1):
         where = f"{raw.where}, sample {number}"
         if isinstance(sample, dict):

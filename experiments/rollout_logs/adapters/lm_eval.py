@@ -28,7 +28,8 @@ def _filter(row: Mapping[str, Any]) -> str:
 
 
 def _metric(first: Sequence[Raw], request: Request) -> str | None:
-    names = [str(name) for name in items(first[0].value.get("metrics")) if name in first[0].value]
+    row = first[0].value
+    names = [name for name in items(row.get("metrics")) if isinstance(name, str) and name in row]
     if {"correct", "reward"} & request.mapping.keys() or not names:
         return None
     if len(names) > 1:

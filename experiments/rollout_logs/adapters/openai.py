@@ -15,7 +15,7 @@ from experiments.rollout_logs.adapters.common import (
     present,
     section,
 )
-from experiments.rollout_logs.records import Excluded, Raw
+from experiments.rollout_logs.records import NOT_AN_OBJECT, Excluded, Raw
 
 _FIELDS = {
     "prompt_id": "custom_id, else id", "sample_id": "choices[].index", "policy_id": "model", "behavior_logp": "choices[].logprobs",
@@ -62,7 +62,7 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
             if "custom_id" in row
             else {"prompt_id": body.get("id"), "_prompt_hashed": True}
         )
-        choices = [choice for choice in items(body.get("choices")) if isinstance(choice, Mapping)]
+        choices = items(body.get("choices"))
         error = row.get("error") or body.get("error")
         if not choices and error:
             yield prompt | {"error": str(error)}
@@ -70,6 +70,9 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
             yield Excluded(NO_CHOICE, raw.where)
         usage = section(body, "usage")
         for position, choice in enumerate(choices):
+            if not isinstance(choice, Mapping):
+                yield Excluded(NOT_AN_OBJECT, raw.where)
+                continue
             logps = logprobs(choice)
             length = usage.get("completion_tokens") if len(choices) == 1 else None
             yield prompt | present(
