@@ -23,6 +23,11 @@ MAX_DOCUMENT_BYTES = 2**30
 
 _LINES = (".jsonl", ".ndjson")
 _ZSTD_IN_ZIP = 93
+_DAMAGED = (
+    pa.ArrowException, zipfile.BadZipFile, struct.error, RuntimeError, ValueError, TypeError, KeyError, OverflowError, MemoryError,
+    *BROKEN,
+)  # fmt: skip
+"""What the libraries raise on Parquet files and archives whose bytes are not as they should be."""
 
 
 def raw_records(path: str) -> Iterator[Raw | Excluded]:
@@ -111,7 +116,7 @@ def _parquet(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
                 for value in batch.to_pylist():
                     number += 1
                     yield Raw(value, f"{path}, row {number}", path)
-    except (pa.ArrowException, OSError):
+    except _DAMAGED:
         yield Excluded(UNREADABLE, f"{path}, row {number + 1}")
 
 
@@ -209,7 +214,7 @@ def _archive(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     try:
         archive = zipfile.ZipFile(stream)
         members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
-    except (zipfile.BadZipFile, *BROKEN):
+    except _DAMAGED:
         yield Excluded(UNREADABLE, path)
         return
     for info in members:
@@ -233,5 +238,5 @@ def _member(
         packed = stream.read(info.compress_size)
         data = pa.decompress(packed, info.file_size, codec="zstd", asbytes=True)
         return data if zlib.crc32(data) == info.CRC else None
-    except (zipfile.BadZipFile, RuntimeError, struct.error, *BROKEN):
+    except _DAMAGED:
         return None
