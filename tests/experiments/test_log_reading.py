@@ -50,7 +50,7 @@ def test_a_native_row_is_checked_field_by_field(tmp_path: Path) -> None:
     found = records(write_lines(tmp_path / "log.jsonl", lines))
     assert kept(found) == [
         {"prompt_id": "a", "correct": True, "reward": 1.0, "answer": "42", "score": 0.5},
-        {"prompt_id": "a", "answer": "[2, 1]", "top_k": None, "sampler": {"t": 1}, "branch_path": ["x"]},
+        {"prompt_id": "a", "answer": "[2, 1]", "top_k": None, "sampler": {"t": 1}, "branch_path": ["x"], "branch_id": '["x"]'},
         {"prompt_id": "b\\ud800", "answer": "\\ud800"},
     ]  # fmt: skip
     assert [reason for reason, _ in left_out(found)] == [
