@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+from scipy import stats
 
 from theory.estimators import Interval, mean_interval, resample_counts, t_interval
 from theory.estimators.small_alpha import StepMoments, law_from_draws
@@ -35,3 +36,10 @@ def _counts(num_units: int) -> np.ndarray:
 def surprisal_for_entropy(sums: StepMoments) -> SmallAlphaLaw:
     """Minus log p of the drawn tokens in the place of the entropies of the laws they were drawn from: the gap to the base for that to temperature."""
     return law_from_draws(sums._replace(entropy=-sums.log_prob))
+
+
+def normal_for_student(values: np.ndarray, level: float) -> Interval:
+    """The normal quantile with the error of n tasks: too short where n is small."""
+    centre, error = float(values.mean()), float(values.std(ddof=1)) / np.sqrt(values.size)
+    half = float(stats.norm.ppf((1 + level) / 2)) * error
+    return Interval(centre - half, centre + half, level, "normal", values.size)

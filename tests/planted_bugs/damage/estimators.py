@@ -84,6 +84,15 @@ def of_coverage(make: Any) -> float:
     return abs(coverage(bootstrap_over_tasks, 40, 0.5) - coverage(make, 40, 0.5))
 
 
+def of_normal_coverage(make: Any) -> float:
+    """How much the coverage of the mean of four normal values falls short of the level: the ends are a multiple of the error, whatever the values."""
+    values = np.array([-1.0, 0.0, 0.5, 3.0])
+    found = make(values, LEVEL)
+    error = values.std(ddof=1) / np.sqrt(values.size)
+    covered = 2 * stats.t.cdf((found.high - found.low) / 2 / error, values.size - 1) - 1
+    return abs(LEVEL - float(covered))
+
+
 def assert_resamples_follow_their_law(counts: np.ndarray) -> None:
     """Every composition of n into n parts against its multinomial probability."""
     num_tasks = counts.shape[1]

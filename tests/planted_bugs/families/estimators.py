@@ -4,6 +4,7 @@ from tests.planted_bugs import estimators as planted
 from tests.planted_bugs.damage import estimators as exact
 from tests.planted_bugs.damage.small_alpha import of_variance
 from tests.planted_bugs.defect import RELATIVE_BIAS, SHARE, VARIANCE, Defect
+from theory.estimators import t_interval
 from theory.estimators.small_alpha import law_from_draws
 
 HOME = "tests/theory/estimators/test_intervals.py"
@@ -41,6 +42,16 @@ DEFECTS = (
         VARIANCE,
         "4 tasks of three kinds, two methods",
         LENGTHS,
+    ),
+    Defect(
+        "normal quantile for Student's",
+        planted.normal_for_student,
+        t_interval,
+        exact.of_normal_coverage,
+        0.0948573,
+        SHARE,
+        "4 normal tasks, coverage lost",
+        "tests/theory/estimators/test_interval_coverage.py::test_student_covers_normal_means_exactly",
     ),
     Defect(
         "surprisal for entropy",
