@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from scipy.optimize import linprog
 
 from theory.errors import InvalidInput
-from theory.estimators.pass_at_k import binomial_law
+from theory.estimators.pass_at_k import binomial_law, pass_at_k
 
 # Points of the linear program, equally spaced in the angle of p = sin^2(angle / 2).
 NUM_GRID = 800
@@ -83,7 +83,8 @@ def pass_at_k_bounds(law: Float64[np.ndarray, " c"], k: int, band: float) -> Mom
 
         min, max over g of  integral 1 - (1 - p)^k g(dp)   such that   |P_g(c <= j) - F(j)| <= band, j < n
 
-    With the exact law of c and band 0 both are pass@k where k <= n. With the band of N tasks the interval holds pass@k with the level of the band, for all k at once.
+    Where k <= n the mean of the estimator over the counts is within the band of pass@k, as it rises from 0 to 1 in c, so the interval ends there at the latest: with band 0 it is
+    that number alone. With the band of N tasks the interval holds pass@k with the level of the band, for all k at once.
 
     The dual of either program is a polynomial of degree n below (above) 1 - (1 - p)^k on the grid. As trigonometric polynomials of degree max(n, k) their difference bends by at most
     that squared times its size, so how far it fails between the points of a finer grid is bounded, and the interval is widened by that (`grid_error`).
@@ -109,8 +110,13 @@ def pass_at_k_bounds(law: Float64[np.ndarray, " c"], k: int, band: float) -> Mom
         raise InvalidInput(
             f"band {band:g}: no law of success probabilities gives these counts, widen the band"
         )
+    least, most = 0.0, 1.0
+    if k < law.size:
+        counts = np.arange(law.size)
+        estimate = float(law @ pass_at_k(np.full(law.size, law.size - 1), counts, k))
+        least, most = max(least, estimate - band), min(most, estimate + band)
     return MomentBounds(
-        min(max(low, 0.0), 1.0), min(max(-high, 0.0), 1.0), band, max(low_error, high_error)
+        min(max(low, least), most), max(min(-high, most), least), band, max(low_error, high_error)
     )
 
 
