@@ -97,4 +97,14 @@ BENCHMARKS: dict[str, Benchmark] = {
         "executed row-step of the same cached transformer",
         target="experiments.benchmarks.chain_overhead:run",
     ),
+    "logs_vs_duckdb_scan": Benchmark(
+        largest_ratio=4.0,
+        description="all statistics of a rollout log of 10^7 JSON lines against DuckDB only reading the same fields",
+        target="experiments.benchmarks.rollout_logs:run_scan",
+    ),
+    "logs_vs_pandas": Benchmark(
+        largest_ratio=0.5,
+        description="all statistics of a rollout log of 10^6 JSON lines against a pandas script with pyarrow's reader and no loops",
+        target="experiments.benchmarks.rollout_logs:run_pandas",
+    ),
 }

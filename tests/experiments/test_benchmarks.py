@@ -269,3 +269,21 @@ def test_a_decode_step_holds_little_beside_weights_and_cache() -> None:
     # 16 rows of 512 places, two layers of keys and values of 16 numbers, 4 bytes each.
     assert 2.0 < held < 2.2
     assert 0 < temporaries < 0.2 * held
+
+
+def test_the_pandas_peer_computes_what_we_compute(tmp_path: Path) -> None:
+    """Both scripts and ours on one log: the same numbers, so that their times may be compared."""
+    from experiments.benchmarks.made_log import write_log
+    from experiments.benchmarks.pandas_peer import customary_statistics, fair_statistics
+    from experiments.benchmarks.rollout_logs import analyze
+
+    log = tmp_path / "log.jsonl"
+    write_log(log, 320)
+    found = analyze(log)
+    ours = {each.name: each.value for each in found.statistics}
+    assert found.counts.used == 320 and found.counts.prompts == 20
+    for name, theirs in fair_statistics(log).items():
+        assert ours[name] == pytest.approx(theirs, rel=1e-9), name
+    customary = customary_statistics(log)
+    for name in ("pass@1", "pass@8", "unique_answer_rate", "tokens_mean"):
+        assert ours[name] == pytest.approx(customary[name], rel=1e-9), name
