@@ -15,7 +15,7 @@ from experiments.rollout_logs.page.markup import Child, Markup, element, fragmen
 from experiments.rollout_logs.page.pictures import picture_of
 from experiments.rollout_logs.page.statistics import statistics_table
 from experiments.rollout_logs.page.tables import section
-from experiments.rollout_logs.visible_text import on_one_line
+from experiments.rollout_logs.visible_text import NAME_LIMIT, on_one_line
 from experiments.rollout_logs.wording import OTHER, SECTIONS, in_sections
 
 
@@ -37,7 +37,9 @@ def render_html(analysis: Analysis) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     sections = _sections(analysis)
-    names = [on_one_line(name, 60) for name in analysis.inputs[:3]]
+    names = [
+        on_one_line(name.rpartition("/")[2] or name, NAME_LIMIT) for name in analysis.inputs[:3]
+    ]
     more = len(analysis.inputs) - len(names)
     title = ", ".join(names) + (f" and {more:,} more" if more else "")
     head = element(

@@ -21,7 +21,7 @@ TEXT_LIMIT = 2_000
 
 # Controls, formats (directions, zero widths), halves of surrogate pairs, unassigned, private; separators of lines.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
-_PLAIN = re.compile(r"[ -~\n\t]*\Z")
+_NOT_PLAIN = re.compile(r"[^ -~\n\t]")
 
 
 def visible(text: str) -> str:
@@ -33,9 +33,7 @@ def visible(text: str) -> str:
     Returns:
         Text without control, format, surrogate, private and unassigned characters.
     """
-    if _PLAIN.match(text):
-        return text
-    return "".join(_shown(letter) for letter in text)
+    return _NOT_PLAIN.sub(_shown, text)
 
 
 def shortened(text: str, limit: int) -> str:
@@ -68,7 +66,6 @@ def on_one_line(text: str, limit: int) -> str:
     return shortened(text, limit).replace("\n", "[U+000A]").replace("\t", "[U+0009]")
 
 
-def _shown(letter: str) -> str:
-    if letter in "\n\t" or unicodedata.category(letter) not in _INVISIBLE:
-        return letter
-    return f"[U+{ord(letter):04X}]"
+def _shown(found: re.Match[str]) -> str:
+    letter = found[0]
+    return f"[U+{ord(letter):04X}]" if unicodedata.category(letter) in _INVISIBLE else letter

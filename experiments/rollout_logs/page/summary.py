@@ -56,7 +56,10 @@ def refused(statistics: Sequence[Statistic]) -> Markup:
     if not groups:
         return element("p", "No number that was asked for is refused.")
     lead = "These numbers are not given, because this log cannot support them honestly."
-    return fragment(element("p", lead), *map(_refusal, groups))
+    # What the log cannot support comes before what it merely does not have.
+    codes = sorted(_codes(groups), key=lambda code: code == "R0")
+    by_code = {code: [group for group in groups if group.code == code] for code in codes}
+    return fragment(element("p", lead), *(_refusal(*one) for one in by_code.items()))
 
 
 def warnings(warned: Sequence[Warned]) -> Markup:
@@ -184,15 +187,22 @@ def _codes(groups: Sequence[RefusalGroup]) -> list[str]:
     return list(dict.fromkeys(group.code for group in groups))
 
 
-def _refusal(group: RefusalGroup) -> Markup:
-    why, mend = why_and_mend(group.code, group.reason)
-    lines = [element("h3", from_log(group.code, NAME_LIMIT), ": ", _listed(group.names))]
-    lines.append(element("p", from_log(why, LINE_LIMIT)))
-    if mend is not None:
-        lines.append(
-            element("p", element("b", "To have it honestly: "), from_log(mend, LINE_LIMIT))
-        )
-    return element("div", *lines, class_="notice")
+def _refusal(code: str, groups: Sequence[RefusalGroup]) -> Markup:
+    found = [(group.names, *why_and_mend(code, group.reason)) for group in groups]
+    names = [name for group in groups for name in group.names]
+    title = element("h3", from_log(code, NAME_LIMIT), ": ", plural(len(names), "number"))
+    why = [
+        element("p", element("b", _listed(names)), ": ", from_log(words, LINE_LIMIT))
+        for names, words, _ in found[:MOST_LISTED]
+    ]
+    less = len(found) - len(why)
+    more = element("p", plural(less, "more reason"), " not shown") if less > 0 else None
+    mends = dict.fromkeys(mend for _, _, mend in found if mend is not None)
+    advice = [
+        element("p", element("b", "To have it honestly: "), from_log(mend, LINE_LIMIT))
+        for mend in mends
+    ]
+    return element("div", title, *why, more, *advice, class_="notice")
 
 
 def _rows(counts: Counts) -> str:
