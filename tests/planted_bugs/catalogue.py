@@ -16,6 +16,7 @@ from tests.planted_bugs.families import (
     on_transformers,
     particle_gibbs,
     resampling,
+    rollout_logs,
     smc,
     twists,
 )
@@ -27,6 +28,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     "Importance weights and rejection": importance.DEFECTS,
     "Intervals and moments": (*estimators.DEFECTS, *on_transformers.DEFECTS),
     "Token rules and distinct draws": decoding.DEFECTS,
+    "Logs of rollouts": rollout_logs.DEFECTS,
 }
 """In the order in which they are shown."""
 

@@ -1,0 +1,78 @@
+"""Numbers from logs of rollouts: sums over all data sets of a toy, over all subsets and over all orders."""
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from tests.planted_bugs.defect import relative_error
+from tests.theory.estimators.off_policy.toy import (
+    LAW,
+    RATIOS,
+    REWARDS,
+    expectation,
+    tasks_of,
+)
+from theory.estimators.off_policy import importance_mean
+
+LOG_WEIGHTS = RATIOS.sum(axis=1)
+TRUTH = float(LAW @ REWARDS)
+
+
+def ints(*numbers: int) -> np.ndarray:
+    """As counts and offsets are given."""
+    return np.array(numbers, np.int64)
+
+
+def of_exact_mean(apply: Any) -> float:
+    """Relative bias of the mean reward of two sequences of the sampler, reweighted."""
+    weights = apply(LOG_WEIGHTS, "seq")
+    assert weights.label == "is-seq"
+    mean = expectation(
+        2,
+        lambda drawn: importance_mean(
+            weights.log_weights[drawn].ravel(), REWARDS[drawn].ravel(), tasks_of(drawn)
+        ),
+    )
+    return relative_error(mean, TRUTH)
+
+
+def of_effective_size(inform: Any) -> float:
+    """Of the effective sample size of weights 1/2, 1, 2 and 4: (15/2)^2 / (85/4)."""
+    weights = np.log(np.array([0.5, 1.0, 2.0, 4.0]))
+    return relative_error(inform(weights, ints(0, 4)).ess[0], float(Fraction(225, 85)))
+
+
+def of_off_policy_pass_at_k(estimate: Any) -> float:
+    """Relative bias of pass@2 from three sequences of the sampler."""
+    mean = expectation(3, lambda drawn: estimate(LOG_WEIGHTS[drawn], REWARDS[drawn], 2))
+    return relative_error(mean, 1 - (1 - TRUTH) ** 2)
+
+
+def of_trend_variance(sums: Any) -> float:
+    """Of two correct samples among five, over all orders."""
+    orders = sorted(set(itertools.permutations((1.0, 1.0, 0.0, 0.0, 0.0))))
+    found = [sums(np.array(order), ints(0, 5)) for order in orders]
+    variance = float(np.var([each.trend[0] for each in found]))
+    return relative_error(found[0].trend_variance[0], variance)
+
+
+def of_majority(vote: Any) -> float:
+    """Relative bias of maj@4 of answers A A B B C and a sample without one, B right."""
+    found = vote(ints(2, 2, 1), np.array([0.0, 1.0, 0.0]), ints(0, 3), ints(6), 4)
+    subsets = list(itertools.combinations("AABBC-", 4))
+    shares: list[Fraction] = []
+    for subset in subsets:
+        most = max(subset.count(answer) for answer in "ABC")
+        top = [answer for answer in "ABC" if subset.count(answer) == most]
+        shares.append(Fraction("B" in top, len(top)))
+    return relative_error(found[0], float(sum(shares, Fraction(0)) / len(subsets)))
+
+
+def of_pass_at_k(estimate: Any) -> float:
+    """Relative bias of pass@5 from ten samples, each correct with probability 1/10."""
+    counts = np.arange(11)
+    found = estimate(np.full(11, 10), counts, 5)
+    return relative_error(float(found @ binom.pmf(counts, 10, 0.1)), 1 - 0.9**5)

@@ -1,0 +1,78 @@
+"""Logs of rollouts: what the catalogue lists."""
+
+from tests.planted_bugs import rollout_logs as planted
+from tests.planted_bugs.damage import rollout_logs as exact
+from tests.planted_bugs.defect import RELATIVE_BIAS, VARIANCE, Defect
+from theory.estimators.off_policy import exact as exact_weights
+from theory.estimators.off_policy import off_policy_pass_at_k, weight_info
+from theory.estimators.order import order_sums
+from theory.estimators.pass_at_k import pass_at_k
+from theory.estimators.votes import majority_at_k
+
+HOME = "tests/theory/estimators/test_planted_bugs.py"
+
+DEFECTS = (
+    Defect(
+        "truncated weights called exact",
+        planted.truncated_weights_called_exact,
+        exact_weights,
+        exact.of_exact_mean,
+        0.354542,
+        RELATIVE_BIAS,
+        "sequences of three bits, two draws, cap 1.5",
+        f"{HOME}::test_other_policies",
+    ),
+    Defect(
+        "effective size of truncated weights",
+        planted.size_of_truncated_weights,
+        weight_info,
+        exact.of_effective_size,
+        0.330435,
+        RELATIVE_BIAS,
+        "weights 1/2, 1, 2, 4, cap 1.5",
+        f"{HOME}::test_other_policies",
+        ("verl",),
+    ),
+    Defect(
+        "off-policy pass@k without weights",
+        planted.pass_at_k_of_the_sampler,
+        off_policy_pass_at_k,
+        exact.of_off_policy_pass_at_k,
+        0.378403,
+        RELATIVE_BIAS,
+        "sequences of three bits, pass@2 of three draws",
+        f"{HOME}::test_other_policies",
+    ),
+    Defect(
+        "order test with independent outcomes",
+        planted.variance_of_independent_samples,
+        order_sums,
+        exact.of_trend_variance,
+        0.2,
+        VARIANCE,
+        "two of five samples correct",
+        f"{HOME}::test_orders_and_subsets",
+    ),
+    Defect(
+        "ties for the first answer seen",
+        planted.majority_with_first_seen_ties,
+        majority_at_k,
+        exact.of_majority,
+        0.268293,
+        RELATIVE_BIAS,
+        "answers A A B B C and none, B right, maj@4",
+        f"{HOME}::test_orders_and_subsets",
+        ("lm-eval", "lighteval", "search-and-learn"),
+    ),
+    Defect(
+        "pass@k with replacement",
+        planted.pass_at_k_with_replacement,
+        pass_at_k,
+        exact.of_pass_at_k,
+        0.148943,
+        RELATIVE_BIAS,
+        "success rate 1/10, pass@5 of ten samples",
+        f"{HOME}::test_orders_and_subsets",
+        ("verl",),
+    ),
+)

@@ -1,0 +1,63 @@
+"""Wrong twins of numbers from logs of rollouts: of another policy, of k samples, and of the order of samples."""
+
+import itertools
+
+import numpy as np
+
+from theory.estimators.off_policy import (
+    Applied,
+    WeightInfo,
+    off_policy_pass_at_k,
+    truncated,
+    weight_info,
+)
+from theory.estimators.order import OrderSums, order_sums
+from theory.estimators.ragged import sum_of_tasks
+
+CAP = 1.5
+
+
+def truncated_weights_called_exact(log_weights: np.ndarray, unit: str) -> Applied:
+    """Weights are cut at a cap, and the report says is-seq."""
+    return truncated(log_weights, CAP, unit)._replace(label=f"is-{unit}")
+
+
+def size_of_truncated_weights(log_weights: np.ndarray, offsets: np.ndarray) -> WeightInfo:
+    """The effective sample size is that of the weights after the cut, which is what makes them alike."""
+    return weight_info(truncated(log_weights, CAP, "seq").log_weights, offsets)
+
+
+def pass_at_k_of_the_sampler(log_weights: np.ndarray, correct: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the sampler count for the evaluated policy as they are."""
+    return off_policy_pass_at_k(np.zeros_like(log_weights), correct, k)
+
+
+def variance_of_independent_samples(correct: np.ndarray, offsets: np.ndarray) -> OrderSums:
+    """Outcomes vary independently with the rate of the task, though how many are correct is given: (n - 1)/n of the variance of a trend."""
+    sums, sizes = order_sums(correct, offsets), np.diff(offsets)
+    rate = sum_of_tasks(correct, offsets) / np.maximum(sizes, 1)
+    return sums._replace(trend_variance=sizes * (sizes**2 - 1.0) / 12 * rate * (1 - rate))
+
+
+def majority_with_first_seen_ties(
+    counts: np.ndarray, values: np.ndarray, offsets: np.ndarray, num_samples: np.ndarray, k: int
+) -> np.ndarray:
+    """Among answers with as many votes the first one in the log wins, so that the order of rows decides."""
+    found: list[float] = []
+    for task, (begin, end) in enumerate(itertools.pairwise(offsets.tolist())):
+        votes = np.repeat(np.arange(begin, end), counts[begin:end]).tolist()
+        votes += [-1] * (int(num_samples[task]) - len(votes))
+        won = [
+            float(values[max(given, key=given.count)]) if given else 0.0
+            for drawn in itertools.combinations(votes, k)
+            for given in [[answer for answer in drawn if answer >= 0]]
+        ]
+        found.append(float(np.mean(won)))
+    return np.array(found)
+
+
+def pass_at_k_with_replacement(
+    num_samples: np.ndarray, num_correct: np.ndarray, k: int
+) -> np.ndarray:
+    """1 - (1 - c/n)^k: the k samples are drawn with replacement from those in the log."""
+    return 1 - (1 - num_correct / num_samples) ** k
