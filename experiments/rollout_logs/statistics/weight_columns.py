@@ -5,56 +5,13 @@ exp(alpha base_logp - behavior_logp). All in natural logarithms over the whole t
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import task_of
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, usable_logp
-
-
-class Weighed(NamedTuple):
-    """Weights of the rows of each task.
-
-    Attributes:
-        number: [n] rows with a weight.
-        peak: [n] greatest log weight, -inf where all are dead.
-        total: [n] sum of weights over the greatest.
-        squares: [n] sum of squares of the same.
-        relative: [m] each weight over the greatest of its task, 0 without one.
-    """
-
-    number: Column
-    peak: Column
-    total: Column
-    squares: Column
-    relative: Column
-
-
-def weigh(log_weights: Column, offsets: np.ndarray) -> Weighed:
-    """Sum weights without leaving the logarithms before the greatest is taken out.
-
-    Args:
-        log_weights: [m]; NaN is no weight, -inf a dead row.
-        offsets: [n + 1].
-
-    Returns:
-        The sums.
-    """
-    alive = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    peak = np.maximum.reduceat(alive, offsets[:-1])
-    task = task_of(offsets)
-    scale = np.where(np.isfinite(peak), peak, 0.0)
-    relative = np.exp(alive - scale[task])
-    return Weighed(
-        sums(~np.isnan(log_weights), offsets),
-        peak,
-        sums(relative, offsets),
-        sums(relative**2, offsets),
-        relative,
-    )
+from theory.estimators.off_policy import weigh_tasks
 
 
 def log_weights_of(rows: TaskRows) -> Column | None:
@@ -97,7 +54,7 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         power = options.power_alpha * base - behavior
         found |= _summary("power", power, rows.offsets)
         judged = successes(rows, success)
-        weighed = weigh(np.where(np.isnan(judged), np.nan, power), rows.offsets)
+        weighed = weigh_tasks(np.where(np.isnan(judged), np.nan, power), rows.offsets)
         won = sums(weighed.relative * np.nan_to_num(judged), rows.offsets)
         found["power_accuracy"] = _ratio(won, weighed.total)
     return found
@@ -112,11 +69,11 @@ def _value(rows: TaskRows, success: Success) -> Column:
 
 
 def _summary(name: str, weights: Column, offsets: np.ndarray) -> dict[str, Column]:
-    weighed = weigh(weights, offsets)
+    weighed = weigh_tasks(weights, offsets)
     alive = np.isfinite(weighed.peak)
     ess = np.where(alive, weighed.total**2 / np.where(alive, weighed.squares, 1.0), np.nan)
     return {
-        f"{name}_number": weighed.number,
+        f"{name}_number": weighed.num_weights,
         f"{name}_ess": ess,
         f"{name}_max": np.where(alive, 1 / np.where(alive, weighed.total, 1.0), np.nan),
         f"{name}_log_total": weighed.peak + np.log(np.where(alive, weighed.total, 1.0)),
@@ -126,16 +83,16 @@ def _summary(name: str, weights: Column, offsets: np.ndarray) -> dict[str, Colum
 
 
 def _means(weights: Column, values: Column, offsets: np.ndarray) -> dict[str, Column]:
-    weighed = weigh(np.where(np.isnan(values), np.nan, weights), offsets)
+    weighed = weigh_tasks(np.where(np.isnan(values), np.nan, weights), offsets)
     total = sums(weighed.relative * np.nan_to_num(values), offsets)
     alive = np.isfinite(weighed.peak)
     scale = np.exp(np.where(alive, weighed.peak, 0.0))
-    some = weighed.number > 0
+    some = weighed.num_weights > 0
     return {
-        "is_mean": np.where(some, scale * total / np.where(some, weighed.number, 1.0), np.nan),
+        "is_mean": np.where(some, scale * total / np.where(some, weighed.num_weights, 1.0), np.nan),
         "snis_mean": _ratio(total, weighed.total),
         "is_weight_mean": np.where(
-            some, scale * weighed.total / np.where(some, weighed.number, 1.0), np.nan
+            some, scale * weighed.total / np.where(some, weighed.num_weights, 1.0), np.nan
         ),
     }
 
