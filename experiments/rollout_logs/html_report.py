@@ -13,7 +13,7 @@ from experiments.rollout_logs.analysis import Analysis, Statistic
 from experiments.rollout_logs.page import summary, tasks
 from experiments.rollout_logs.page.markup import Child, Markup, element, fragment
 from experiments.rollout_logs.page.pictures import picture_of
-from experiments.rollout_logs.page.statistics import statistics_table
+from experiments.rollout_logs.page.statistics import statistics_tables
 from experiments.rollout_logs.page.tables import section
 from experiments.rollout_logs.visible_text import NAME_LIMIT, on_one_line
 from experiments.rollout_logs.wording import OTHER, SECTIONS, in_sections
@@ -72,7 +72,7 @@ def _sections(analysis: Analysis) -> list[tuple[str, str, Markup]]:
     found = [
         ("summary", "Summary", summary.summary(analysis)),
         ("refused", "Refused", summary.refused(analysis.statistics)),
-        ("warnings", "Warnings", summary.warnings(analysis.warnings)),
+        ("warnings", "Warnings", summary.warnings(analysis.warnings, analysis.statistics)),
         *_number_sections(analysis),
     ]
     if analysis.tasks:
@@ -95,7 +95,7 @@ def _number_sections(analysis: Analysis) -> list[tuple[str, str, Markup]]:
 
 
 def _table(name: str, title: str, statistics: Sequence[Statistic]) -> Child:
-    return statistics_table(f"{name}-caption", title, statistics) if statistics else None
+    return statistics_tables(f"{name}-caption", title, statistics) if statistics else None
 
 
 def _navigation(sections: Sequence[tuple[str, str, Markup]]) -> Markup:

@@ -1,6 +1,7 @@
 """How the numbers of an analysis are put in words and in groups, for the terminal and for the page alike."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ OTHER = "Other numbers"
 HEADLINES = ("pass@1", "mean_reward", "oracle@", "pass@", "majority@", "best_of_n@")
 """What the summary shows, in the order in which the first number that exists becomes the headline."""
 
+_WITH_K = re.compile(r"(.*[@^])([0-9]+)", re.DOTALL)
 
 Number = int | float
 """Both, because the checks of the tests take no int for a float."""
@@ -249,3 +251,20 @@ def why_and_mend(code: str, reason: str) -> tuple[str, str | None]:
     if known is None:
         return reason, None
     return reason.removesuffix(f"; {known.option}"), known.option
+
+
+def compact(names: Sequence[str]) -> list[str]:
+    """Names of statistics, those that differ in k alone as one.
+
+    Args:
+        names: such as pass@1, pass@2, brier.
+
+    Returns:
+        Such as pass@1,2 and brier, in the order in which each first stands.
+    """
+    found: dict[tuple[str, bool], list[str]] = {}
+    for name in names:
+        parts = _WITH_K.fullmatch(name)
+        key = (parts[1], True) if parts else (name, False)
+        found.setdefault(key, []).append(parts[2] if parts else "")
+    return [f"{kind}{','.join(ks)}" if with_k else kind for (kind, with_k), ks in found.items()]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from experiments.rollout_logs.analysis import Analysis, Curve, CurvePoint
+from experiments.rollout_logs.analysis import Analysis, Curve, CurvePoint, Warned
 from experiments.rollout_logs.html_report import render_html
 from experiments.rollout_logs.page.markup import element
 from experiments.rollout_logs.page.tasks import MOST_OPENED, MOST_SAMPLES, MOST_TASKS
 from experiments.rollout_logs.visible_text import on_one_line, shortened, visible
-from experiments.rollout_logs.wording import in_sections, number
+from experiments.rollout_logs.wording import compact, in_sections, number
 from tests.experiments.analyses import analysis_of_text, full_analysis, sample, statistic, task
 from tests.experiments.pages import Page
 
@@ -191,7 +191,8 @@ def test_every_number_says_how_it_was_made(page: Page) -> None:
     rows = [one.text for one in page.named("tr")]
     for found in full_analysis().statistics:
         (row,) = [row for row in rows if row.startswith(found.name) and found.estimator in row]
-        assert f"{number(found.tasks)}{'8 to 10'}{found.unit}" in row
+        assert f"{number(found.tasks)}{'8 to 10'}{found.estimator}" in row
+        assert f"unit{found.unit}" in row
         if found.interval is None:
             assert f"refused {found.refusal}" in row
             assert found.reason is not None and found.reason in row
@@ -204,7 +205,7 @@ def test_every_number_says_how_it_was_made(page: Page) -> None:
 def test_refusals_are_said_once_with_their_mend(page: Page) -> None:
     notices = [one.text for one in page.elements if one.attributes.get("class") == "notice"]
     assert len(notices) == 2
-    assert notices[0].startswith("R6: 2 numbersbest_of_n@8, best_of_n@2: search and final")
+    assert notices[0].startswith("R6: 2 numbersbest_of_n@8,2: search and final")
     assert notices[0].count("grade by another verifier") == 1
     assert "To have it honestly: grade by another verifier" in notices[0]
     assert notices[1].startswith("R12: 1 numberbrier: scores reach 3.5To have it honestly: ")
@@ -223,6 +224,34 @@ def test_every_statistic_is_in_one_section(names: list[str]) -> None:
     given_ = [statistic(f"{name}{place}", 0.5) for place, name in enumerate(names)]
     grouped = [one.name for group in in_sections(given_) for one in group.statistics]
     assert sorted(grouped) == sorted(one.name for one in given_)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["pass@", "pass^", "a@b^", "@"]), st.integers(0, 99)), unique=True
+    ),
+    st.lists(st.sampled_from(["brier", "pass@", "oracle@N", "", "7"]), unique=True),
+)
+def test_compact_names_say_every_name(pairs: list[tuple[str, int]], others: list[str]) -> None:
+    names = [*(f"{kind}{k}" for kind, k in pairs), *others]
+    said: list[str] = []
+    for short in compact(names):
+        first, *ks = short.split(",")
+        said += [first, *(first.rstrip("0123456789") + k for k in ks)]
+    assert sorted(said) == sorted(names)
+    assert len(compact(names)) == len({kind for kind, _ in pairs}) + len(others)
+
+
+def test_warnings_that_repeat_refusals_are_counted() -> None:
+    made = full_analysis(0)
+    repeated = Warned("R12", "brier refused: scores reach 3.5", 1)
+    others = (repeated._replace(code="R6"), repeated._replace(message="brier refused: scores"))
+    page = Page(render_html(made._replace(warnings=(repeated, *others))))
+    (section,) = [
+        one for one in page.named("section") if one.attributes["aria-labelledby"] == "warnings"
+    ]
+    assert "2 warnings; 1 more say what is refused above" in section.text
+    assert section.text.count("brier refused") == 2
 
 
 def test_a_great_log_has_a_bounded_page_that_says_what_is_missing() -> None:

@@ -97,6 +97,8 @@ def coverage_chart(curves: Sequence[Curve], oracle: Statistic | None) -> Markup 
         panel.xaxis.set_minor_locator(NullLocator())
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_xticklabels([number(k) for k in ks[::step]])
+        if panel.get_ylim()[0] > 0:
+            panel.set_ylim(bottom=0)
         _legend(figure, panel)
     ends = "; ".join(_ends(curve) for curve in shown)
     return inline_svg(

@@ -6,7 +6,14 @@ from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.page.markup import Child, Markup, element, fragment, from_log
 from experiments.rollout_logs.page.tables import behind, pairs, table
 from experiments.rollout_logs.visible_text import LINE_LIMIT, NAME_LIMIT
-from experiments.rollout_logs.wording import interval, number, percent, samples
+from experiments.rollout_logs.wording import (
+    code_order,
+    interval,
+    number,
+    percent,
+    plural,
+    samples,
+)
 
 HEADINGS = (
     "number",
@@ -14,15 +21,14 @@ HEADINGS = (
     "interval",
     "tasks",
     "samples a task",
-    "unit",
     "estimator",
     "details",
 )
 NUMERIC = frozenset({1, 2, 3, 4})
 
 
-def statistics_table(name: str, title: str, statistics: Sequence[Statistic]) -> Markup:
-    """Some statistics, the refused ones among them.
+def statistics_tables(name: str, title: str, statistics: Sequence[Statistic]) -> Markup:
+    """Some statistics: those with a value, and behind a line that counts them those without.
 
     Args:
         name: id of the caption.
@@ -30,14 +36,23 @@ def statistics_table(name: str, title: str, statistics: Sequence[Statistic]) -> 
         statistics: in order.
 
     Returns:
-        The table.
+        One table or two.
     """
-    levels = sorted({found.interval.level for found in statistics if found.interval})
+    given = [found for found in statistics if found.value is not None]
+    without = [found for found in statistics if found.value is None]
+    codes = sorted({found.refusal or "no code" for found in without}, key=code_order)
+    levels = sorted({found.interval.level for found in given if found.interval})
     stated = " and ".join(percent(level) for level in levels)
     words = f", with {stated} intervals over tasks" if stated else ", without intervals"
-    return table(
-        name, f"{title}{words}", HEADINGS, [_row(found) for found in statistics], numeric=NUMERIC
+    line = fragment(plural(len(without), "number"), " refused (", *_joined(codes), ")")
+    return fragment(
+        _table(name, f"{title}{words}", given) if given else None,
+        behind(line, _table(f"{name}-refused", f"{title}, refused", without)) if without else None,
     )
+
+
+def _table(name: str, caption: str, statistics: Sequence[Statistic]) -> Markup:
+    return table(name, caption, HEADINGS, [_row(found) for found in statistics], numeric=NUMERIC)
 
 
 def value_of(statistic: Statistic) -> Markup:
@@ -60,19 +75,20 @@ def value_of(statistic: Statistic) -> Markup:
 
 def _row(statistic: Statistic) -> Sequence[Child]:
     return (
-        from_log(statistic.name, NAME_LIMIT),
+        element("span", from_log(statistic.name, NAME_LIMIT), class_="name"),
         value_of(statistic),
         interval(statistic.interval),
         number(statistic.tasks),
         samples(statistic.samples),
-        from_log(statistic.unit, NAME_LIMIT) if statistic.unit else "-",
-        from_log(statistic.estimator, LINE_LIMIT) if statistic.estimator else "-",
+        element("span", from_log(statistic.estimator or "-", LINE_LIMIT), class_="words"),
         _made(statistic),
     )
 
 
 def _made(statistic: Statistic) -> Markup | None:
     entries: list[tuple[Child, Child]] = []
+    if statistic.unit:
+        entries.append(("unit", from_log(statistic.unit, NAME_LIMIT)))
     if statistic.reason is not None:
         entries.append(("refused because", from_log(statistic.reason, LINE_LIMIT)))
     if statistic.interval is not None:
@@ -106,13 +122,14 @@ def _policy(statistic: Statistic) -> list[tuple[Child, Child]]:
     if policy.collected:
         names = policy.collected[:10]
         more = len(policy.collected) - len(names)
-        listed = [
-            fragment(" " if i else None, from_log(x, NAME_LIMIT)) for i, x in enumerate(names)
-        ]
-        words = fragment(*listed, f" and {more:,} more" if more else None)
+        words = fragment(*_joined(names), f" and {more:,} more" if more else None)
         entries.append(("drawn by", words))
     if policy.evaluated is not None:
         entries.append(("about the policy", from_log(policy.evaluated, NAME_LIMIT)))
     if policy.lag is not None:
         entries.append(("versions between oldest and newest row", number(policy.lag)))
     return entries
+
+
+def _joined(names: Sequence[str]) -> list[Markup]:
+    return [fragment(" " if i else None, from_log(x, NAME_LIMIT)) for i, x in enumerate(names)]

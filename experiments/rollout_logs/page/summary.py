@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from experiments.rollout_logs.analysis import Analysis, Counts, Statistic, Warned
 from experiments.rollout_logs.page.markup import Child, Markup, element, fragment, from_log
 from experiments.rollout_logs.page.statistics import value_of
-from experiments.rollout_logs.page.tables import pairs, table
+from experiments.rollout_logs.page.tables import behind, pairs, table
 from experiments.rollout_logs.visible_text import LINE_LIMIT, NAME_LIMIT
 from experiments.rollout_logs.wording import (
     RefusalGroup,
     code_order,
+    compact,
     headlines,
     interval,
     number,
@@ -62,18 +63,26 @@ def refused(statistics: Sequence[Statistic]) -> Markup:
     return fragment(element("p", lead), *(_refusal(*one) for one in by_code.items()))
 
 
-def warnings(warned: Sequence[Warned]) -> Markup:
-    """What the reader of the numbers must know.
+def warnings(warned: Sequence[Warned], statistics: Sequence[Statistic]) -> Markup:
+    """What the reader of the numbers must know; a warning that only repeats a refusal is counted.
 
     Args:
         warned: of an analysis.
+        statistics: of it.
 
     Returns:
         The content of the section.
     """
     if not warned:
         return element("p", "Nothing to warn of.")
-    ordered = sorted(warned, key=lambda one: code_order(one.code))
+    repeated = {
+        (group.code, f"{', '.join(group.names)} refused: {group.reason}")
+        for group in refusals_of(statistics)
+    }
+    ordered = sorted(
+        (one for one in warned if (one.code, one.message) not in repeated),
+        key=lambda one: code_order(one.code),
+    )
     less = len(ordered) - MOST_LISTED
     rows = [
         (
@@ -85,6 +94,8 @@ def warnings(warned: Sequence[Warned]) -> Markup:
     ]
     headings = ("code", "what was found, and what to do", "rows, prompts or lines")
     caption = plural(len(ordered), "warning")
+    if said := len(warned) - len(ordered):
+        caption += f"; {said:,} more say what is refused above"
     more = element("p", f"{plural(less, 'more warning')} not shown", class_="soft")
     return fragment(
         table("warnings-caption", caption, headings, rows, numeric=frozenset({2})),
@@ -192,7 +203,7 @@ def _refusal(code: str, groups: Sequence[RefusalGroup]) -> Markup:
     names = [name for group in groups for name in group.names]
     title = element("h3", from_log(code, NAME_LIMIT), ": ", plural(len(names), "number"))
     why = [
-        element("p", element("b", _listed(names)), ": ", from_log(words, LINE_LIMIT))
+        element("p", element("b", _listed(compact(names))), ": ", from_log(words, LINE_LIMIT))
         for names, words, _ in found[:MOST_LISTED]
     ]
     less = len(found) - len(why)
@@ -202,7 +213,10 @@ def _refusal(code: str, groups: Sequence[RefusalGroup]) -> Markup:
         element("p", element("b", "To have it honestly: "), from_log(mend, LINE_LIMIT))
         for mend in mends
     ]
-    return element("div", title, *why, more, *advice, class_="notice")
+    content = [*why, more, *advice]
+    if code == "R0":  # a log lacks many fields; its reader looks for the others first
+        content = [*advice, behind("Which numbers need which field", *why, more)]
+    return element("div", title, *content, class_="notice")
 
 
 def _rows(counts: Counts) -> str:
