@@ -10,6 +10,7 @@ from tests.planted_bugs.families import (
     coupled,
     decoding,
     estimators,
+    hierarchical,
     importance,
     lookahead,
     mcmc,
@@ -26,7 +27,11 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     "Populations": (*smc.DEFECTS, *lookahead.DEFECTS, *twists.DEFECTS),
     "Resampling": resampling.DEFECTS,
     "Importance weights and rejection": importance.DEFECTS,
-    "Intervals and moments": (*estimators.DEFECTS, *on_transformers.DEFECTS),
+    "Intervals and moments": (
+        *estimators.DEFECTS,
+        *hierarchical.DEFECTS,
+        *on_transformers.DEFECTS,
+    ),
     "Token rules and distinct draws": decoding.DEFECTS,
     "Logs of rollouts": rollout_logs.DEFECTS,
 }
