@@ -17,7 +17,7 @@ DEFECTS = (
         0.3,
         TOTAL_VARIATION,
         TOY,
-        f"{HOME}::test_ranks_are_uniform_and_wrong_likelihoods_are_seen",
+        f"{HOME}::test_ranks_with_a_wrong_likelihood_are_not",
     ),
     Defect(
         "atoms take all tasks at the edges",
@@ -27,6 +27,6 @@ DEFECTS = (
         0.1,
         TOTAL_VARIATION,
         TOY,
-        f"{HOME}::test_ranks_are_uniform_and_wrong_likelihoods_are_seen",
+        f"{HOME}::test_ranks_with_a_wrong_likelihood_are_not",
     ),
 )

@@ -7,6 +7,9 @@ from jaxtyping import Int, Int64
 
 from theory.errors import InvalidInput
 
+# Of a length that is checked by name below: one line says more than a shape error.
+OneATask = Int[np.ndarray, "_"]
+
 
 class TaskCounts(NamedTuple):
     """Distinct pairs, in increasing order; sufficient, since tasks are exchangeable.
@@ -22,9 +25,7 @@ class TaskCounts(NamedTuple):
     num_tasks: Int64[np.ndarray, " m"]
 
 
-def compress(
-    num_samples: Int[np.ndarray, " tasks"], num_correct: Int[np.ndarray, " tasks"]
-) -> TaskCounts:
+def compress(num_samples: OneATask, num_correct: OneATask) -> TaskCounts:
     """Count the tasks of each pair, so that a million tasks cost what their distinct pairs do.
 
     Args:

@@ -5,7 +5,7 @@ import pytest
 from numpyro.diagnostics import effective_sample_size
 
 from tests.planted_bugs.damage.hierarchical import exact_law, law_by
-from tests.theory.estimators.hierarchical.test_calibration import QUICK
+from tests.planted_bugs.hierarchical import atoms_take_all_ties, ignores_the_atoms
 from theory.errors import InvalidInput
 from theory.estimators.hierarchical import posterior
 from theory.estimators.hierarchical.closed_forms import Hyperparameters
@@ -14,11 +14,17 @@ from theory.estimators.hierarchical.task_counts import TaskCounts, compress
 
 diagnose = posterior._diagnose  # pyright: ignore[reportPrivateUsage]
 
+# One program for all fits of this file: compiling it is most of their time.
+QUICK = Effort(num_chains=2, num_warmup=150, num_draws=150)
+
 
 def test_the_likelihood_is_a_law_of_counts() -> None:
     exact = exact_law()
     assert sum(exact) == 1
-    assert law_by(log_likelihood) == pytest.approx([float(p) for p in exact], rel=1e-12)
+    expected = pytest.approx([float(p) for p in exact], rel=1e-12)
+    assert law_by(log_likelihood) == expected
+    for wrong in (ignores_the_atoms, atoms_take_all_ties):
+        assert law_by(wrong) != expected
 
 
 def chains(seed: int, num_chains: int = 4, num_draws: int = 500) -> Hyperparameters:
@@ -51,6 +57,23 @@ def test_repeated_draws_count_once() -> None:
 
 def test_a_divergence_is_no_convergence() -> None:
     assert not diagnose(chains(0), 1).is_converged
+
+
+def test_without_tasks_the_posterior_is_the_prior() -> None:
+    nothing = TaskCounts(*(np.array([value]) for value in (1, 0, 0)))
+    fits = [fit(seed, nothing, WEAK_PRIOR, QUICK) for seed in range(4)]
+    draws = [
+        np.concatenate(parts)
+        for parts in zip(*(each.hyperparameters for each in fits), strict=True)
+    ]
+    # One share of three that are uniform on the simplex has the law Beta(1, 2): mean 1/3, variance 1/18.
+    expected = [(1 / 3, 18**-0.5), (1 / 3, 18**-0.5), WEAK_PRIOR.log_a, WEAK_PRIOR.log_b]
+    for index, (mean, deviation) in enumerate(expected):
+        name = posterior.NAMES[index]
+        values = draws[index] if index < 2 else np.log(draws[index])
+        ess = sum(each.diagnostics.bulk_ess[name] for each in fits)
+        assert abs(values.mean() - mean) < 5 * deviation / np.sqrt(ess)
+        assert 0.75 < values.std() / deviation < 1.25
 
 
 def test_a_million_tasks_narrow_the_posterior_to_the_truth() -> None:
