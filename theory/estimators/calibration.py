@@ -96,9 +96,9 @@ def equal_width_bins(scores: Rows, correct: Rows, num_bins: int) -> Reliability:
     """
     _check(scores, correct)
     _check_bins(scores, num_bins)
-    return _reliability(
-        scores, correct, np.minimum((scores * num_bins).astype(np.int64), num_bins - 1)
-    )
+    # The edges themselves and not scores * bins: .29 * 100 is below 29.
+    edges = np.arange(1, num_bins) / num_bins
+    return _reliability(scores, correct, np.searchsorted(edges, scores, side="right"))
 
 
 def expected_calibration_error(bins: Reliability) -> float:

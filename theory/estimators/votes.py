@@ -138,7 +138,7 @@ def weighted_majority_at_k(
     Args:
         answers: [m] the class of each sample's answer, from 0; -1 has none and does not vote.
         scores: [m] at least 0: with negative scores more votes for an answer can lower its sum.
-        correct: [m] value of each sample's answer; a winning answer takes the mean over its samples in the subset.
+        correct: [m] verdict of each sample; an answer that was judged both ways takes the mean over its samples in the task, as in `majority_at_k`.
         offsets: [n + 1] where each task's samples begin.
         k: samples drawn without replacement.
         num_subsets: drawn of each task, at least 2.
@@ -164,12 +164,13 @@ def weighted_majority_at_k(
         here = slice(int(begin), int(end))
         _, classes = np.unique(answers[here], return_inverse=True)
         votes = answers[here] >= 0
+        worth = np.bincount(classes, correct[here]) / np.bincount(classes)
         size, is_whole = int(end - begin), k == end - begin
         rows = 1 if is_whole else num_subsets
         # The k smallest of n uniform numbers are a uniform subset.
         drawn = np.argpartition(rng.random((rows, size)), k - 1, axis=1)[:, :k]
         found = _weighted_votes(
-            classes[drawn], votes[drawn], scores[here][drawn], correct[here][drawn]
+            classes[drawn], votes[drawn], scores[here][drawn], worth[classes][drawn]
         )
         value[task] = found.mean()
         error[task] = 0.0 if is_whole else found.std(ddof=1) / np.sqrt(rows)

@@ -34,6 +34,13 @@ def test_golden_numbers_of_calibration() -> None:
     assert mass == pytest.approx(0.283, abs=5e-4)
 
 
+def test_bins_of_equal_width_are_closed_on_the_left() -> None:
+    scores = np.arange(101) / 100
+    bins = equal_width_bins(scores, np.zeros(101), 100)
+    np.testing.assert_array_equal(bins.low, scores[:100])
+    np.testing.assert_array_equal(bins.counts, [*np.ones(99), 2])
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=1, max_size=20
