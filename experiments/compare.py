@@ -9,6 +9,7 @@ from experiments.analyze import LogArguments, open_files, options_of
 from experiments.command_line import default, program
 from experiments.json_output import write_json
 from experiments.output import STDOUT, check_keeps, check_writable
+from experiments.rollout_logs.backend import open_backend
 from experiments.rollout_logs.compare import Analyzed, Comparison, compare, comparison_counts
 from experiments.rollout_logs.document import statistic_document, to_document
 from experiments.rollout_logs.engine import analyze_tasks
@@ -43,11 +44,12 @@ def run(arguments: Arguments) -> int:
     if arguments.json is not None:
         check_writable(arguments.json)
     sides: list[Analyzed] = []
-    for name in (arguments.first, arguments.second):
-        opened = open_files(arguments, (name,) if name else ())
-        for source in opened.inputs:
-            check_keeps(arguments.json or STDOUT, source)
-        sides.append(analyze_tasks(opened, options))
+    with open_backend(arguments.engine) as backend:
+        for name in (arguments.first, arguments.second):
+            opened = open_files(arguments, (name,) if name else ())
+            for source in opened.inputs:
+                check_keeps(arguments.json or STDOUT, source)
+            sides.append(analyze_tasks(opened, options, backend))
     found = compare(sides[0], sides[1], options)
     if arguments.json is not None:
         write_json(_document(found, sides), arguments.json)

@@ -21,6 +21,7 @@ from experiments.rollout_logs.analysis import (
     Statistic,
 )
 from experiments.rollout_logs.answers import RULES_VERSION
+from experiments.rollout_logs.backend import ONE_MACHINE, Backend
 from experiments.rollout_logs.compare import Analyzed
 from experiments.rollout_logs.database import all_rows, open_database
 from experiments.rollout_logs.details import length_histogram, sample_views, task_summaries
@@ -30,7 +31,7 @@ from experiments.rollout_logs.facts import Facts, gather_facts
 from experiments.rollout_logs.options import AnalysisOptions, check_options
 from experiments.rollout_logs.pooled_scores import PooledScores, pool_scores
 from experiments.rollout_logs.reading import OpenedLogs
-from experiments.rollout_logs.staging import Staged, stage
+from experiments.rollout_logs.staging import Staged
 from experiments.rollout_logs.statistics import (
     calibration,
     costs,
@@ -60,7 +61,9 @@ _FAMILIES = (
 _SUBSET_WORK = 2 * 10**6
 
 
-def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
+def analyze_logs(
+    opened: OpenedLogs, options: AnalysisOptions, backend: Backend = ONE_MACHINE
+) -> Analysis:
     """Compute every statistic of some logs, or the reason why there is none.
 
     Memory is bounded whatever the rows: the database spills to a temporary folder, rows pass through in tasks, and what stays is some numbers for
@@ -69,6 +72,7 @@ def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
     Args:
         opened: the logs.
         options: what was asked.
+        backend: where rows are read and tasks computed; the numbers are the same.
 
     Returns:
         The analysis.
@@ -77,16 +81,21 @@ def analyze_logs(opened: OpenedLogs, options: AnalysisOptions) -> Analysis:
         InvalidInput: an option out of range, no usable row, or two different rows of one (prompt, sample).
     """
     check_options(options)
-    with _staged(opened) as (connection, staged, duplicates):
-        return _analyze(connection, opened, options, staged, duplicates, lambda draft: None)
+    with _staged(opened, backend) as (connection, staged, duplicates):
+        return _analyze(
+            connection, opened, options, backend, staged, duplicates, lambda draft: None
+        )
 
 
-def analyze_tasks(opened: OpenedLogs, options: AnalysisOptions) -> Analyzed:
+def analyze_tasks(
+    opened: OpenedLogs, options: AnalysisOptions, backend: Backend = ONE_MACHINE
+) -> Analyzed:
     """The same with the numbers of each task, for comparisons.
 
     Args:
         opened: the logs.
         options: what was asked.
+        backend: as `analyze_logs`.
 
     Returns:
         The analysis and what it was made from.
@@ -96,21 +105,21 @@ def analyze_tasks(opened: OpenedLogs, options: AnalysisOptions) -> Analyzed:
     """
     check_options(options)
     drafts: list[Draft] = []
-    with _staged(opened) as (connection, staged, duplicates):
-        analysis = _analyze(connection, opened, options, staged, duplicates, drafts.append)
+    with _staged(opened, backend) as (connection, staged, duplicates):
+        analysis = _analyze(connection, opened, options, backend, staged, duplicates, drafts.append)
         names = all_rows(connection, "SELECT prompt FROM prompts ORDER BY code")
     return Analyzed(analysis, drafts, [str(name) for (name,) in names])
 
 
 @contextlib.contextmanager
 def _staged(
-    opened: OpenedLogs,
+    opened: OpenedLogs, backend: Backend
 ) -> Generator[tuple[duckdb.DuckDBPyConnection, Staged, Mapping[tuple[str, str], int]], None, None]:
     """A database with the rows of the logs, copies left out."""
     with tempfile.TemporaryDirectory(prefix="rolloutlab-") as name:
         folder = Path(name)
         with open_database(folder) as connection:
-            staged = stage(connection, opened, folder)
+            staged = backend.stage(connection, opened, folder)
             duplicates = drop_duplicates(connection)
             if not make_prompts(connection):
                 raise _nothing(opened, staged)
@@ -127,6 +136,7 @@ def _analyze(
     connection: duckdb.DuckDBPyConnection,
     opened: OpenedLogs,
     options: AnalysisOptions,
+    backend: Backend,
     staged: Staged,
     duplicates: Mapping[tuple[str, str], int],
     watch: Callable[[Draft], None],
@@ -139,7 +149,8 @@ def _analyze(
         proxy_scores=facts.same_verifier > 0,
     )
     chunks = track(task_rows(connection, facts.present), "computing statistics")
-    log = Log(facts, options, success, make_table(chunks, _FAMILIES, success, options))
+    table = make_table(chunks, _FAMILIES, success, options, backend.in_order)
+    log = Log(facts, options, success, table)
     pooled = pool_scores(connection, success) if facts.present["score"] else None
     median = _median(connection, "completion_tokens")
     drafts = _watched(_drafts(log, pooled, median), watch)

@@ -7,7 +7,7 @@ rows of `OpenedLogs.records()`, one by one, with a reason for each row left out.
 
 import enum
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,8 +60,7 @@ def stage(connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Pat
     Raises:
         InvalidInput: as `OpenedLogs.records`.
     """
-    lines = [name for name in opened.plain_files if name.endswith((".jsonl", ".ndjson"))]
-    if lines and lines == opened.inputs:
+    if lines := plain_lines(opened):
         every = {field.name for field in TYPED_FIELDS}
         # Fields of the first records; a field that comes up later makes a second pass over all.
         for fields in (every & opened.field_map.keys(), every):
@@ -70,7 +69,20 @@ def stage(connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Pat
                 return Staged(one_number(connection, "SELECT count(*) FROM staged"), {}, {})
             if found is _Plain.IRREGULAR:
                 break
-    return _stage_checked(connection, opened, folder)
+    return stage_checked(connection, opened, folder)
+
+
+def plain_lines(opened: OpenedLogs) -> list[str]:
+    """The files, where all of them are JSON lines in canonical fields.
+
+    Args:
+        opened: the logs.
+
+    Returns:
+        Every file, or none.
+    """
+    lines = [name for name in opened.plain_files if name.endswith((".jsonl", ".ndjson"))]
+    return lines if lines == opened.inputs else []
 
 
 class _Plain(enum.Enum):
@@ -159,10 +171,22 @@ def _is_irregular(name: str, sql_type: str) -> str:
     return f"({text}[1] <> '\"')"
 
 
-def _stage_checked(
+def stage_checked(
     connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Path
 ) -> Staged:
-    """Read row by row into Parquet, then into the table."""
+    """Read any log row by row into Parquet, then into the table.
+
+    Args:
+        connection: of an empty database.
+        opened: the logs.
+        folder: for files of the run, removed by the caller.
+
+    Returns:
+        What was found and what was left out.
+
+    Raises:
+        InvalidInput: as `OpenedLogs.records`.
+    """
     excluded: Counter[str] = Counter()
     examples: dict[str, tuple[str, ...]] = {}
     rows = 0
@@ -185,9 +209,40 @@ def _stage_checked(
                 examples[record.reason] = (*places, record.where)
         if batch:
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=ARROW_SCHEMA))
-    connection.read_parquet(str(path)).create_view("typed", replace=True)
-    connection.execute(f"CREATE TABLE row_table AS SELECT {carried(seen)} FROM typed")
-    connection.execute("DROP VIEW typed")
-    _complete(connection, seen)
-    path.unlink()
+    _fill(connection, path, seen)
     return Staged(rows, dict(excluded), examples)
+
+
+def stage_batches(
+    connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch], folder: Path
+) -> Staged:
+    """Fill the table with rows that somebody else has typed and found regular.
+
+    Args:
+        connection: of an empty database.
+        batches: of `ARROW_SCHEMA`.
+        folder: for files of the run, removed by the caller.
+
+    Returns:
+        How many came in.
+    """
+    rows = 0
+    seen = {"prompt_id"}
+    path = folder / "typed.parquet"
+    with pq.ParquetWriter(path, ARROW_SCHEMA, compression="lz4") as writer:
+        for batch in batches:
+            rows += batch.num_rows
+            columns = zip(batch.schema.names, batch.columns, strict=True)
+            seen |= {name for name, column in columns if column.null_count < batch.num_rows}
+            writer.write_batch(batch)
+    _fill(connection, path, seen)
+    return Staged(rows, {}, {})
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, path: Path, fields: Collection[str]) -> None:
+    """The table from a Parquet file of typed rows, which is removed."""
+    connection.read_parquet(str(path)).create_view("typed", replace=True)
+    connection.execute(f"CREATE TABLE row_table AS SELECT {carried(fields)} FROM typed")
+    connection.execute("DROP VIEW typed")
+    _complete(connection, fields)
+    path.unlink()

@@ -1,5 +1,6 @@
 """One line of numbers for each task: the sufficient statistics, from which all statistics over tasks are made."""
 
+import functools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -130,6 +131,8 @@ def sums_of_known(values: Column, offsets: NDArray[np.int64]) -> tuple[Column, C
 
 
 Columns = Callable[[TaskRows, Success, AnalysisOptions], Mapping[str, Column]]
+Work = Callable[[TaskRows], dict[str, Column]]
+InOrder = Callable[[Iterable[TaskRows], Work], Iterator[dict[str, Column]]]
 
 
 def make_table(
@@ -137,6 +140,7 @@ def make_table(
     families: Iterable[Columns],
     success: Success,
     options: AnalysisOptions,
+    in_order: InOrder,
 ) -> dict[str, Column]:
     """Run every family over every chunk of tasks.
 
@@ -145,29 +149,38 @@ def make_table(
         families: functions from rows to columns of the table.
         success: what counts as one.
         options: of the analysis.
+        in_order: runs it over the chunks, several at a time, wherever that is.
 
     Returns:
         The columns of all tasks.
     """
-    makers = list(families)
-
-    def work(rows: TaskRows) -> dict[str, Column]:
-        found: dict[str, Column] = {}
-        for maker in makers:
-            found |= maker(rows, success, options)
-        return found
-
+    work = functools.partial(_run, tuple(families), success, options)
     parts: dict[str, list[Column]] = {}
-    for found in _in_order(chunks, work):
+    for found in in_order(chunks, work):
         for name, column in found.items():
             parts.setdefault(name, []).append(column)
     return {name: np.concatenate(parts.pop(name)) for name in list(parts)}
 
 
-def _in_order(
-    chunks: Iterable[TaskRows], work: Callable[[TaskRows], dict[str, Column]]
-) -> Iterator[dict[str, Column]]:
-    """Some chunks at a time on all cores; results in the order of the chunks."""
+def _run(
+    families: tuple[Columns, ...], success: Success, options: AnalysisOptions, rows: TaskRows
+) -> dict[str, Column]:
+    found: dict[str, Column] = {}
+    for family in families:
+        found |= family(rows, success, options)
+    return found
+
+
+def on_threads(chunks: Iterable[TaskRows], work: Work) -> Iterator[dict[str, Column]]:
+    """Some chunks at a time on all cores of this machine.
+
+    Args:
+        chunks: whole tasks.
+        work: on each.
+
+    Yields:
+        Results in the order of the chunks.
+    """
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)
     with ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[dict[str, Column]]] = deque()
