@@ -242,6 +242,25 @@ def test_compact_names_say_every_name(pairs: list[tuple[str, int]], others: list
     assert len(compact(names)) == len({kind for kind, _ in pairs}) + len(others)
 
 
+def test_numbers_stand_open_and_refused_ones_behind_a_line(page: Page) -> None:
+    rows = [one for one in page.named("tr") if "samples a task" not in one.text]
+    for found in full_analysis().statistics:
+        (row,) = [
+            one for one in rows if one.text.startswith(found.name) and found.estimator in one.text
+        ]
+        assert ("details" in row.parents) == (found.value is None)
+    lines = [one.text for one in page.named("summary") if "refused" in one.text]
+    assert lines == ["2 numbers refused (R6)", "1 number refused (R12)"]
+    absent = statistic("brier", None, refusal="R0", reason="no row has score: never guessed")
+    made = full_analysis(0)._replace(statistics=(absent,))
+    (notice,) = [
+        one
+        for one in Page(render_html(made)).named("p")
+        if one.text.startswith("brier: no row has score")
+    ]
+    assert "details" in notice.parents
+
+
 def test_warnings_that_repeat_refusals_are_counted() -> None:
     made = full_analysis(0)
     repeated = Warned("R12", "brier refused: scores reach 3.5", 1)
