@@ -252,13 +252,11 @@ def test_numbers_stand_open_and_refused_ones_behind_a_line(page: Page) -> None:
     lines = [one.text for one in page.named("summary") if "refused" in one.text]
     assert lines == ["2 numbers refused (R6)", "1 number refused (R12)"]
     absent = statistic("brier", None, refusal="R0", reason="no row has score: never guessed")
-    made = full_analysis(0)._replace(statistics=(absent,))
-    (notice,) = [
-        one
-        for one in Page(render_html(made)).named("p")
-        if one.text.startswith("brier: no row has score")
-    ]
-    assert "details" in notice.parents
+    unsound = absent._replace(refusal="R6", reason="search and final verifier agree")
+    made = full_analysis(0)._replace(statistics=(absent, unsound))
+    reasons = [one for one in Page(render_html(made)).named("p") if one.text.startswith("brier: ")]
+    assert ["details" in one.parents for one in reasons] == [False, True]
+    assert "no row has score" in reasons[1].text
 
 
 def test_warnings_that_repeat_refusals_are_counted() -> None:
