@@ -154,6 +154,13 @@ def test_weighted_votes_are_those_of_subsets(log: list[Task], data: Any) -> None
     )
 
 
+def test_sums_of_scores_that_differ_in_the_last_bits_are_tied() -> None:
+    scores, correct = np.array([0.1, 0.2, 0.3]), np.array([1.0, 1.0, 0.0])
+    rng = np.random.default_rng(0)
+    found = weighted_majority_at_k(ints(0, 0, 1), scores, correct, ints(0, 3), 3, 2, rng)
+    assert 0.1 + 0.2 != 0.3 and found.value[0] == 0.5
+
+
 def test_subsets_of_a_weighted_vote_are_uniform() -> None:
     """Mean over 4,000 drawn subsets within five standard errors of the mean over all, and the error is the sample's own."""
     codes, scores = ints(0, 0, 1, 1, 2, -1), np.array([0.2, 0.9, 1.0, 0.3, 1.15, 5.0])

@@ -15,7 +15,7 @@ from theory.estimators.calibration import (
     squared_errors,
 )
 from theory.estimators.clustering import clustered_error
-from theory.estimators.order import order_sums, order_test
+from theory.estimators.order import OrderSums, order_sums, order_test
 from theory.estimators.ranks import auroc_by_task, mid_ranks, spearman_by_task
 
 SCORES = np.array([0.9, 0.8, 0.7, 0.6, 0.2, 0.1])
@@ -144,6 +144,17 @@ def test_a_trend_and_alike_neighbours_are_found() -> None:
     assert test.neighbour_z > 5 and abs(test.trend_z) < 1e-9 and test.alike == 1000
     same = order_test(order_sums(np.ones(2000), places))
     assert same.p_value == 1.0 and same.alike == same.alike_by_chance == 1800
+
+
+def test_two_looks_at_one_order_are_paid_for() -> None:
+    """z of 2 and -1 in sums over two tasks: twice the two-sided p value of the first, at most 1."""
+    sums = OrderSums(*np.array([[1.5, 0.5], [0.25, 0.75], [2.0, 1], [4.0, 1], [1.0, 3]]))
+    test = order_test(sums)
+    assert (test.trend_z, test.neighbour_z) == (2.0, -1.0)
+    assert test.p_value == pytest.approx(2 * 0.0455002639)
+    assert (test.alike, test.alike_by_chance) == (3.0, 5.0)
+    small = sums._replace(trend=np.zeros(2), alike=np.array([4.5, 1]))
+    assert order_test(small).p_value == 1.0
 
 
 def test_published_orders(shared_data_dir: object) -> None:

@@ -95,7 +95,10 @@ def per_decision_mean(
     if token_log_ratios.shape != rewards.shape:
         raise InvalidInput("ratios and rewards: must be as many")
     log_ratios = prefix_log_ratios(token_log_ratios, offsets)
-    return sum_of_tasks(np.where(rewards == 0, 0.0, np.exp(log_ratios) * rewards), offsets)
+    # A ratio that overflows, or is unknown, does not matter to a step without reward.
+    with np.errstate(over="ignore"):
+        ratios = np.exp(np.where(rewards == 0, 0.0, log_ratios))
+    return sum_of_tasks(ratios * rewards, offsets)
 
 
 def v_trace(
@@ -142,7 +145,8 @@ def v_trace(
         raise InvalidInput(f"rho_bar {rho_bar}, c_bar {c_bar}: must be above 0")
     if not (0 <= trace <= 1 and 0 <= discount <= 1):
         raise InvalidInput(f"trace {trace}, discount {discount}: must be in [0, 1]")
-    ratios = np.exp(token_log_ratios)
+    with np.errstate(over="ignore"):
+        ratios = np.exp(token_log_ratios)
     rho, c = np.minimum(ratios, rho_bar), trace * np.minimum(ratios, c_bar)
     owner = task_of(offsets)
     last = np.append(owner[1:] != owner[:-1], True)[: owner.size]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theory.errors import InvalidInput
 from theory.estimators.off_policy import (
     effective_sizes,
     exact,
@@ -15,10 +16,13 @@ from theory.estimators.off_policy import (
     length_normalised_log_ratios,
     masked,
     missing_log_probs,
+    per_decision_mean,
+    power_accuracy,
     power_log_weights,
     self_normalised_mean,
     sequence_log_ratios,
     truncated,
+    v_trace,
     weigh_tasks,
     weight_info,
 )
@@ -81,6 +85,48 @@ def test_a_constant_factor_of_all_weights_changes_nothing(
     np.testing.assert_allclose(there, back, rtol=1e-9)
     means = [self_normalised_mean(w, values, offsets) for w in (log_weights, log_weights + shift)]
     np.testing.assert_allclose(*means, rtol=1e-9, atol=1e-12)
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(LOG_WEIGHT, st.sampled_from([0.0, 1.0, 0.5, np.nan])), min_size=1, max_size=6
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_means_leave_out_rows_that_lack_a_weight_or_a_value(
+    tasks: list[list[tuple[float, float]]],
+) -> None:
+    log_weights, offsets = flat([[w for w, _ in task] for task in tasks])
+    values, _ = flat([[v for _, v in task] for task in tasks])
+    plain = importance_mean(log_weights, values, offsets)
+    normalised = self_normalised_mean(log_weights, values, offsets)
+    for i, task in enumerate(tasks):
+        rows = [(w, v) for w, v in task if w < np.inf and not np.isnan(v)]
+        if not rows:
+            assert np.isnan(plain[i]) and np.isnan(normalised[i])
+            continue
+        own, worth = (np.array(column) for column in zip(*rows, strict=True))
+        if np.isneginf(own).all():
+            assert plain[i] == 0 and np.isnan(normalised[i])
+            continue
+        weights = np.exp(own - own.max())
+        total = (weights * worth).sum()
+        assert normalised[i] == pytest.approx(total / weights.sum(), rel=1e-9, abs=1e-12)
+        if total == 0:
+            assert plain[i] == 0
+        elif own.max() < 700:
+            expected = np.exp(own.max()) * total / len(rows)
+            assert plain[i] == pytest.approx(expected, rel=1e-9)
+
+
+def test_ratios_that_overflow_before_the_reward_or_are_cut() -> None:
+    huge = np.array([800.0, -800.0, np.nan])
+    rewards = np.array([0.0, 3.0, 0.0])
+    assert per_decision_mean(huge, rewards, whole(3))[0] == 3.0
+    assert v_trace(huge[:1], np.ones(1), np.zeros(1), whole(1))[0] == 1.0
 
 
 def test_tail_index_from_fifty_rows_on() -> None:
@@ -226,3 +272,14 @@ def test_the_last_alpha_that_keeps_the_limit() -> None:
     # Of a sampler that was sharpened already there may be nothing left at alpha = 1.
     assert np.isnan(largest_alpha(log_probs, 30 * log_probs, offsets, 4.0))
     assert np.isinf(largest_alpha(np.zeros(4), np.zeros(4), whole(4), 4.0))
+    with pytest.raises(InvalidInput, match="above 1"):
+        largest_alpha(log_probs, log_probs, offsets, 1.0)
+    with pytest.raises(InvalidInput, match="no task has both"):
+        largest_alpha(np.full(2, np.nan), np.zeros(2), whole(2), 2.0)
+
+
+def test_weights_that_differ_in_last_bits_keep_all_rows() -> None:
+    log_weights = 700 + 1e-13 * np.random.default_rng(2).integers(0, 3, 350)
+    offsets = np.arange(0, 351, 7).astype(np.int64)
+    found = power_accuracy(log_weights, np.ones(350), offsets, 7.0)
+    assert not found.refused.any() and (found.ess < 7).any()

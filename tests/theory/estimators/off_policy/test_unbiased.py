@@ -234,6 +234,7 @@ def test_power_needs_every_row_that_the_target_can_give() -> None:
         (lambda: off_policy_pass_at_k(np.zeros((1, 2)), np.ones((1, 2)), 3), "k = 3"),
         (lambda: off_policy_pass_at_k(np.zeros((1, 2)), np.ones((1, 2)), 0), "k = 0"),
         (lambda: off_policy_pass_at_k(np.full((1, 2), np.inf), np.ones((1, 2)), 1), "weights"),
+        (lambda: off_policy_pass_at_k(np.full((1, 2), 101.0), np.ones((1, 2)), 1), "weights"),
         (lambda: off_policy_pass_at_k(np.full((1, 2), np.nan), np.ones((1, 2)), 1), "weights"),
         (lambda: off_policy_pass_at_k(np.zeros((1, 2)), np.full((1, 2), np.nan), 1), "verdicts"),
         (lambda: truncated(np.zeros(2), 0.0, "seq"), "cap"),
