@@ -88,6 +88,27 @@ def test_auroc_counts_pairs(log: list[list[tuple[int, int]]]) -> None:
         np.testing.assert_array_equal(ranks[begin:end], own)
 
 
+def test_edges_of_bins() -> None:
+    """A run of two goes with its first row, and the last bin holds 1."""
+    runs = equal_mass_bins(np.array([0.1, 0.2, 0.2, 0.3]), np.ones(4), 2)
+    assert runs.counts.tolist() == [3, 1]
+    assert equal_width_bins(np.array([0.95, 1.0]), np.ones(2), 2).counts.tolist() == [2]
+
+
+def test_clusters_of_unequal_sizes_and_without_variance() -> None:
+    rows = [[1.0, 1, 1], [0.0], [1.0, 0]]
+    error = clustered_error(
+        *(np.array([f(r) for r in rows]) for f in (lambda r: float(len(r)), sum, sum))
+    )
+    overall = 4 / 6
+    between = sum(len(r) * (np.mean(r) - overall) ** 2 for r in rows) / 2
+    within, size = 0.5 / 3, (6 - (9 + 1 + 4) / 6) / 2
+    expected = (between - within) / (between + (size - 1) * within)
+    assert error.intraclass_correlation == pytest.approx(float(expected))
+    constant = clustered_error(np.full(2, 3.0), np.full(2, 3.0), np.full(2, 3.0))
+    assert np.isnan(constant.intraclass_correlation) and np.isnan(constant.design_effect)
+
+
 def test_rank_correlation() -> None:
     x, y = np.array([1.0, 2, 3, 4, 1, 1]), np.array([1.0, 3, 2, 4, 5, 6])
     found = spearman_by_task(x, y, offsets(0, 4, 6))
@@ -178,6 +199,7 @@ def test_published_orders(shared_data_dir: object) -> None:
     [
         (lambda: squared_errors(np.array([1.5]), np.ones(1)), "scores: must be in"),
         (lambda: squared_errors(np.array([0.5]), np.array([np.nan])), "correct"),
+        (lambda: squared_errors(np.array([0.5]), np.array([1.5])), "correct"),
         (lambda: equal_mass_bins(np.zeros(0), np.zeros(0), 3), "there are none"),
         (lambda: equal_mass_bins(SCORES, CORRECT, 0), "0 bins"),
         (lambda: auroc_by_task(SCORES, CORRECT / 2, offsets(0, 6)), "correct"),
