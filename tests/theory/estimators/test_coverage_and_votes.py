@@ -337,7 +337,14 @@ def test_unique_rates() -> None:
             ),
             "scores: must be finite and at least 0",
         ),
+        (
+            lambda: weighted_majority_at_k(
+                ints(0), np.ones(1), np.ones(1), ints(0, 1), 1, 1, np.random.default_rng(0)
+            ),
+            "1 subsets: give at least 2",
+        ),
         (lambda: best_of_n_at_k(np.array([np.nan, 1]), np.ones(2), ints(0, 2), 1), "scores"),
+        (lambda: best_of_n_at_k(np.ones(2), np.array([np.nan, 1]), ints(0, 2), 1), "values"),
         (lambda: distinct_at_k(ints(3), ints(0, 1), ints(2), 1), "counts"),
         (lambda: unique_rate(ints(3), ints(2)), "distinct"),
         (lambda: expected_best_of_normals(0), "0 samples"),
