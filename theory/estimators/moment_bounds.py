@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from scipy.optimize import linprog
 
 from theory.errors import InvalidInput
-from theory.estimators.pass_at_k import binomial_law, pass_at_k
+from theory.estimators.coverage import binomial_law, pass_at_k
 
 # Points of the linear program, equally spaced in the angle of p = sin^2(angle / 2).
 NUM_GRID = 800

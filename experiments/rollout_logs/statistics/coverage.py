@@ -26,8 +26,8 @@ from experiments.rollout_logs.task_table import (
     sums_of_known,
 )
 from theory.estimators.clustering import clustered_error
+from theory.estimators.coverage import pass_at_k, pass_hat_k
 from theory.estimators.order import order_sums
-from theory.estimators.pass_at_k import pass_at_k, pass_hat_k
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:

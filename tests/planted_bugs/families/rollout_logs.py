@@ -3,10 +3,10 @@
 from tests.planted_bugs import rollout_logs as planted
 from tests.planted_bugs.damage import rollout_logs as exact
 from tests.planted_bugs.defect import RELATIVE_BIAS, VARIANCE, Defect
+from theory.estimators.coverage import pass_at_k
 from theory.estimators.off_policy import exact as exact_weights
 from theory.estimators.off_policy import off_policy_pass_at_k, weight_info
 from theory.estimators.order import order_sums
-from theory.estimators.pass_at_k import pass_at_k
 from theory.estimators.votes import majority_at_k
 
 HOME = "tests/theory/estimators/test_planted_bugs.py"

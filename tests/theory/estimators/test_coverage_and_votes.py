@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from theory.errors import InvalidInput
 from theory.estimators.best_of_n import best_of_n_at_k, expected_best_of_normals
-from theory.estimators.diversity import distinct_at_k, unique_rate
-from theory.estimators.pass_at_k import (
+from theory.estimators.coverage import (
     g_pass_at_k,
     g_pass_at_k_exact,
     needed,
@@ -24,6 +23,7 @@ from theory.estimators.pass_at_k import (
     pass_hat_k,
     pass_hat_k_exact,
 )
+from theory.estimators.diversity import distinct_at_k, unique_rate
 from theory.estimators.votes import majority_at_k, no_vote_probability, weighted_majority_at_k
 
 Task = list[tuple[str | None, float, float]]

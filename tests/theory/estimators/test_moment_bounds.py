@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.special import betaln
 
 from theory.errors import InvalidInput
+from theory.estimators.coverage import binomial_law, pass_at_k
 from theory.estimators.moment_bounds import count_law, pass_at_k_bounds, sampling_band
-from theory.estimators.pass_at_k import binomial_law, pass_at_k
 
 
 @pytest.mark.parametrize("mean", [0.1, 0.37, 0.8])

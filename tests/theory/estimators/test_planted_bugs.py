@@ -7,8 +7,8 @@ import pytest
 from tests.planted_bugs import rollout_logs as planted
 from tests.planted_bugs.damage import rollout_logs as exact
 from theory.estimators import off_policy
+from theory.estimators.coverage import pass_at_k
 from theory.estimators.order import order_sums
-from theory.estimators.pass_at_k import pass_at_k
 from theory.estimators.votes import majority_at_k
 
 

@@ -18,6 +18,7 @@ from tests.theory.estimators.off_policy.toy import (
     tasks_of,
 )
 from theory.errors import InvalidInput
+from theory.estimators.coverage import pass_at_k
 from theory.estimators.off_policy import (
     corrected_verdicts,
     importance_mean,
@@ -35,7 +36,6 @@ from theory.estimators.off_policy import (
     v_trace,
 )
 from theory.estimators.off_policy.pass_at_k import mean_of_subset_products
-from theory.estimators.pass_at_k import pass_at_k
 
 TRUTH = float(LAW @ REWARDS)
 LOG_WEIGHTS = RATIOS.sum(axis=1)
