@@ -1,5 +1,6 @@
 """`rolloutlab compare`: paired differences of two rollout logs on the prompts they have in common."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,9 +13,10 @@ from experiments.output import STDOUT, check_keeps, check_writable
 from experiments.rollout_logs.backend import open_backend
 from experiments.rollout_logs.compare import Analyzed, Comparison, compare, comparison_counts
 from experiments.rollout_logs.document import statistic_document, to_document
-from experiments.rollout_logs.engine import analyze_tasks
+from experiments.rollout_logs.engine import ReadLog, read_log
 from experiments.rollout_logs.refusals import REFUSALS
 from experiments.terminal import make_table, print_table, report_console
+from theory.errors import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,28 @@ def run(arguments: Arguments) -> int:
     options = options_of(arguments)
     if arguments.json is not None:
         check_writable(arguments.json)
-    sides: list[Analyzed] = []
-    with open_backend(arguments.engine) as backend:
+    for name, which in ((arguments.first, "first"), (arguments.second, "second")):
+        if not name:
+            raise InvalidInput(f"the {which} log is missing: rolloutlab compare A B")
+    with contextlib.ExitStack() as stack:
+        backend = stack.enter_context(open_backend(arguments.engine))
+        logs: list[ReadLog] = []
         for name in (arguments.first, arguments.second):
-            opened = open_files(arguments, (name,) if name else ())
+            opened = open_files(arguments, (name,))
             for source in opened.inputs:
                 check_keeps(arguments.json or STDOUT, source)
-            sides.append(analyze_tasks(opened, options, backend))
-    found = compare(sides[0], sides[1], options)
+            logs.append(stack.enter_context(read_log(opened, options, backend)))
+        sides = [log.whole() for log in logs]
+        # What one log lacks in prompts that are not compared refuses no difference.
+        common = set(sides[0].prompts) & set(sides[1].prompts)
+        parts = [
+            log.part(common) if common and len(side.prompts) > len(common) else side
+            for log, side in zip(logs, sides, strict=True)
+        ]
+        found = compare(parts[0], parts[1], options)._replace(
+            only_first=len(sides[0].prompts) - len(common),
+            only_second=len(sides[1].prompts) - len(common),
+        )
     if arguments.json is not None:
         write_json(_document(found, sides), arguments.json)
     if arguments.json != STDOUT:

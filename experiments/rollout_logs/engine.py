@@ -5,9 +5,9 @@ analysis = analyze_logs(open_logs(["rollouts.jsonl"], "auto", {}, None, strict=F
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -43,7 +43,7 @@ from experiments.rollout_logs.statistics import (
     weight_columns,
     weights,
 )
-from experiments.rollout_logs.task_rows import make_prompts, task_rows
+from experiments.rollout_logs.task_rows import keep_prompts, make_prompts, task_rows
 from experiments.rollout_logs.task_table import Log, Success, make_table, success_of
 from experiments.rollout_logs.warnings import warnings_of
 from theory.errors import InvalidInput
@@ -87,9 +87,22 @@ def analyze_logs(
         )
 
 
-def analyze_tasks(
+class ReadLog(NamedTuple):
+    """A log that has been read, to be analyzed as a whole or in part.
+
+    Attributes:
+        whole: numbers of all tasks.
+        part: numbers of the tasks named alone, as if the log had no others; can be asked once.
+    """
+
+    whole: Callable[[], Analyzed]
+    part: Callable[[Collection[str]], Analyzed]
+
+
+@contextlib.contextmanager
+def read_log(
     opened: OpenedLogs, options: AnalysisOptions, backend: Backend = ONE_MACHINE
-) -> Analyzed:
+) -> Generator[ReadLog, None, None]:
     """The same with the numbers of each task, for comparisons.
 
     Args:
@@ -97,18 +110,29 @@ def analyze_tasks(
         options: what was asked.
         backend: as `analyze_logs`.
 
-    Returns:
-        The analysis and what it was made from.
+    Yields:
+        What gives the analysis and what it was made from.
 
     Raises:
         InvalidInput: as `analyze_logs`.
     """
     check_options(options)
-    drafts: list[Draft] = []
     with _staged(opened, backend) as (connection, staged, duplicates):
-        analysis = _analyze(connection, opened, options, backend, staged, duplicates, drafts.append)
-        names = all_rows(connection, "SELECT prompt FROM prompts ORDER BY code")
-    return Analyzed(analysis, drafts, [str(name) for (name,) in names])
+
+        def whole() -> Analyzed:
+            drafts: list[Draft] = []
+            analysis = _analyze(
+                connection, opened, options, backend, staged, duplicates, drafts.append
+            )
+            names = all_rows(connection, "SELECT prompt FROM prompts ORDER BY code")
+            return Analyzed(analysis, drafts, [str(name) for (name,) in names])
+
+        def part(prompts: Collection[str]) -> Analyzed:
+            keep_prompts(connection, prompts)
+            make_prompts(connection)
+            return whole()
+
+        yield ReadLog(whole, part)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from experiments.progress import say
 from theory.errors import InvalidInput
 
 STDIN = "-"
@@ -47,6 +48,8 @@ def expand(paths: Sequence[str]) -> list[InputFile]:
     for path in paths:
         for file in _expand_one(path):
             key = file.path if file.path == STDIN else os.path.realpath(file.path)
+            if key in files:
+                say(f"{file.path}: named more than once, read once")
             files.setdefault(key, file)
     return list(files.values())
 

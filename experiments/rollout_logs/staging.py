@@ -63,7 +63,8 @@ def stage(connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Pat
     if lines := plain_lines(opened):
         every = {field.name for field in TYPED_FIELDS}
         # Fields of the first records; a field that comes up later makes a second pass over all.
-        for fields in (every & opened.field_map.keys(), every):
+        known = every & opened.field_map.keys()
+        for fields in (known, every) if "prompt_id" in known else (every,):
             found = _stage_plain(connection, lines, fields)
             if found is _Plain.STAGED:
                 return Staged(one_number(connection, "SELECT count(*) FROM staged"), {}, {})

@@ -3,7 +3,7 @@
 Only the columns that some row has are carried. What is missing is NaN in a column of numbers, 0 in a column of hashes and -1 in a column of flags.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import duckdb
@@ -80,6 +80,21 @@ def make_prompts(connection: duckdb.DuckDBPyConnection) -> int:
         "(row_number() OVER (ORDER BY prompt) - 1)::BIGINT AS code FROM (SELECT DISTINCT prompt FROM staged)"
     )
     return one_number(connection, "SELECT count(*) FROM prompts")
+
+
+def keep_prompts(connection: duckdb.DuckDBPyConnection, prompts: Collection[str]) -> None:
+    """Leave out the rows of all other prompts.
+
+    Args:
+        connection: with the table `row_table`.
+        prompts: that stay.
+    """
+    kept = pa.table({"prompt": pa.array(list(prompts), pa.string())})
+    connection.register("kept_prompts", kept)
+    connection.execute(
+        "DELETE FROM row_table WHERE prompt NOT IN (SELECT prompt FROM kept_prompts)"
+    )
+    connection.unregister("kept_prompts")
 
 
 def task_rows(

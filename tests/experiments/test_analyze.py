@@ -116,7 +116,10 @@ def test_paired_differences_on_common_prompts(run: Run, tmp_path: Path) -> None:
     interval = by_name(found)["pass@1"]["interval"]
     assert interval["low"] == interval["high"] == 0.5  # the same difference in both tasks
     assert warned(found)["R17"] == 2
-    assert code(found, "oracle@N") == "R17"  # tasks with other numbers of rows
+    assert value(found, "oracle@N") == pytest.approx(0.5)
+    more = write_log(tmp_path / "more.jsonl", verdicts([1, 0, 1], [0, 0]))
+    uneven = run(first, more, "--k", "1", command=main_of_compare)
+    assert code(uneven, "oracle@N") == "R17"  # a task with more rows has more chances
     assert code(found, "mean_reward") == "R0"
     same = run(first, first, "--k", "1", command=main_of_compare)
     assert {s["value"] for s in same["statistics"]} == {0.0, None}
@@ -128,6 +131,48 @@ def test_paired_differences_on_common_prompts(run: Run, tmp_path: Path) -> None:
         command=main_of_compare,
     )
     assert code(apart, "pass@1") == "R17"
+
+
+def test_prompts_of_one_log_alone_refuse_no_difference(run: Run, tmp_path: Path) -> None:
+    first = write_log(tmp_path / "a.jsonl", verdicts([1, 1], [1, 0], [0, 1]))
+    rows = verdicts([1, 0], [0, 0], [1, 1])
+    second = write_log(tmp_path / "b.jsonl", rows)
+    alone = {"prompt_id": "other", "sample_id": 0, "correct": True, "policy_id": "p"}
+    longer = write_log(
+        tmp_path / "c.jsonl", [*rows, alone, alone | {"sample_id": 1, "policy_id": "q"}]
+    )
+    short = write_log(tmp_path / "d.jsonl", [*rows, alone])
+    wanted = run(first, second, "--k", "1,2", command=main_of_compare)
+    for log in (longer, short):
+        found = run(first, log, "--k", "1,2", command=main_of_compare)
+        assert found["statistics"] == wanted["statistics"]
+        assert found["prompts"] == {"common": 3, "only_first": 0, "only_second": 1}
+    assert value(wanted, "pass@2") == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"correct": "yes"},
+        {"sample_id": 10**27},
+        {"correct": 0.5},
+    ],
+)
+def test_a_log_of_irregular_rows_alone_is_one_line(
+    row: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.jsonl", [{"prompt_id": 1, "sample_id": 0} | row])
+    assert main([str(log)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "line 1: invalid" in said and "no row of 1" in said
+
+
+def test_missing_rewards_have_bounds(run: Run, tmp_path: Path) -> None:
+    rows = [{"prompt_id": 0, "sample_id": s, "reward": r} for s, r in enumerate([3.0, 1.0, 2.0])]
+    rows.append({"prompt_id": 0, "sample_id": 3})
+    found = by_name(run(write_log(tmp_path / "log.jsonl", rows)))["mean_reward"]
+    assert found["value"] == 2.0
+    assert "at the least reward of the log: 1.75, at the greatest: 2.25" in found["notes"][1]
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,23 @@ def drafts(log: Log) -> list[Draft]:
     known = number > 0
     values = np.where(known, total / np.where(known, number, 1.0), np.nan)
     by_row = float(total.sum() / number.sum())
+    notes = [f"mean over rows: {by_row:.6g}"]
+    missing = log.table["rows"] - number
+    if missing.sum() and facts.reward_range is not None:
+        low, high = (
+            float(((total + missing * end) / log.table["rows"]).mean())
+            for end in facts.reward_range
+        )
+        notes.append(
+            f"rows without a finite reward ({int(missing.sum())}) at the least reward of the log: {low:.6g}, at the greatest: {high:.6g}"
+        )
     excluded = {"no reward": absent, "reward not finite": facts.reward_not_finite}
     return [
         mean_over_tasks(
             statistic._replace(
                 samples=(int(number[known].min()), int(number[known].max())),
                 excluded={reason: count for reason, count in excluded.items() if count},
-                notes=(f"mean over rows: {by_row:.6g}",),
+                notes=tuple(notes),
             ),
             values,
         )
