@@ -85,8 +85,8 @@ def test_a_long_answer_is_only_put_in_order_and_takes_no_time() -> None:
     assert canonical_answer("{" * MAX_EXAMINED) == "{" * MAX_EXAMINED
 
 
+@pytest.mark.slow  # make test-slow installs math-verify
 def test_math_verify_gives_classes_by_its_parsed_form() -> None:
-    pytest.importorskip("math_verify")
     answer = math_verify_answers.math_verify_answer
     assert answer(r"\sqrt{8}") == answer(r"2\sqrt{2}") == "2*sqrt(2)"
     assert answer("x/2") == answer(r"\frac{2}{4}x")

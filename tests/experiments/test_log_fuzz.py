@@ -117,7 +117,6 @@ atheris.Fuzz()
 
 @pytest.mark.slow
 def test_a_hundred_thousand_spoiled_rows_under_atheris(tmp_path: Path) -> None:
-    pytest.importorskip("atheris")
     script = tmp_path / "fuzz.py"
     script.write_text(ATHERIS)
     done = subprocess.run(
