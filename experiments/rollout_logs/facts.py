@@ -7,9 +7,7 @@ import duckdb
 
 from experiments.rollout_logs.analysis import PolicyRecord
 from experiments.rollout_logs.database import all_rows, one_number, one_row
-
-# Log probabilities that stand for "not available" (vLLM, sglang).
-SENTINEL = -9998.0
+from theory.estimators.off_policy.ratios import SENTINEL
 
 _COUNTED = [
     "sample_number",

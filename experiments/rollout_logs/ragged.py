@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes
-from theory.estimators.ragged import order_within
+from theory.estimators.ragged import order_within, task_of
 
 Offsets = NDArray[np.int64]
 
@@ -28,18 +28,6 @@ class Answers(NamedTuple):
     mixed: NDArray[np.bool_]
     offsets: Offsets
     rows: NDArray[np.int64]
-
-
-def task_of(offsets: Offsets) -> NDArray[np.int64]:
-    """The task of each row.
-
-    Args:
-        offsets: [n + 1].
-
-    Returns:
-        [m].
-    """
-    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
 
 
 def offsets_of(sizes: NDArray[np.int64]) -> Offsets:

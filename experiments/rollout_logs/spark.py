@@ -148,7 +148,7 @@ def typed_batches(part: Part) -> Iterator[pa.RecordBatch | None]:
 
 
 class _IrregularLine(Exception):
-    pass
+    """A line that only the checked path can read or name."""
 
 
 def _values_of(line: bytes, convert: Convert) -> Iterator[dict[str, Any]]:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.rollout_logs.facts import SENTINEL, Facts
+from experiments.rollout_logs.facts import Facts
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.task_rows import TaskRows
+from theory.estimators.off_policy import missing_log_probs
 
 Column = NDArray[np.float64]
 
@@ -99,8 +100,7 @@ def usable_logp(rows: TaskRows, name: str) -> Column:
         [m].
     """
     found = rows.numbers(name)
-    with np.errstate(invalid="ignore"):
-        return np.where((found > 0) | (found <= SENTINEL) | ~np.isfinite(found), np.nan, found)
+    return np.where(missing_log_probs(found), np.nan, found)
 
 
 def sums(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> Column:

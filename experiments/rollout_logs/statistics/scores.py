@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows, spread, task_of
+from experiments.rollout_logs.ragged import keep_rows, spread
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, sums_of_known
-from theory.estimators.ragged import order_within
+from theory.estimators.ragged import order_within, task_of
 from theory.estimators.ranks import auroc_by_task, spearman_by_task
 
 

@@ -22,11 +22,11 @@ from experiments.rollout_logs.ragged import (
     judged,
     keep_tasks,
     spread,
-    task_of,
 )
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, sums
 from theory.estimators.diversity import distinct_at_k
+from theory.estimators.ragged import task_of
 from theory.estimators.votes import majority_at_k, no_vote_probability
 
 

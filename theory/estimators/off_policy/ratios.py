@@ -15,7 +15,7 @@ Tokens = Float64[np.ndarray, " t"]
 Sequences = Float64[np.ndarray, " m"]
 
 # What servers write for "not available": vLLM -9999, the least float32, None.
-_SENTINEL = -9998.0
+SENTINEL = -9998.0
 
 
 def missing_log_probs(log_probs: Tokens) -> Bool[np.ndarray, " t"]:
@@ -29,7 +29,7 @@ def missing_log_probs(log_probs: Tokens) -> Bool[np.ndarray, " t"]:
     Returns:
         [t].
     """
-    return ~((log_probs <= 0) & (log_probs > _SENTINEL))
+    return ~((log_probs <= 0) & (log_probs > SENTINEL))
 
 
 def sequence_log_ratios(token_log_ratios: Tokens, offsets: Int64[np.ndarray, " m1"]) -> Sequences:
