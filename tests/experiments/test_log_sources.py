@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.rollout_logs import streams
+from experiments.rollout_logs.inputs import expand
 from experiments.rollout_logs.records import Excluded, Raw
 from experiments.rollout_logs.sources import json_lines, raw_records
 from tests.experiments.log_reading import (
@@ -292,3 +293,12 @@ def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
         opened(tmp_path)
     with pytest.raises(InvalidInput, match="no log given"):
         opened([])
+
+
+def test_a_file_named_twice_is_read_once_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"prompt_id": 1}\n')
+    assert [file.path for file in expand([str(path), str(path)])] == [str(path)]
+    assert capsys.readouterr().err == f"{path}: named more than once, read once\n"
