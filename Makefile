@@ -46,7 +46,8 @@ test: $(VENV)/.installed-dev ## the tests that take minutes, once for each state
 test-slow: $(VENV)/.installed-slow ## sweeps, clean installs, the commands in the documents
 	$(JAX_CACHE) $(PYTEST) -m "slow and not gpu" $(ARGS)
 
-lint: $(VENV)/.installed-dev ## style, types and import rules
+# The optional packages too: the modules that use them are checked like the others.
+lint: $(VENV)/.installed-slow ## style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
