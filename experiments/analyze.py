@@ -12,7 +12,12 @@ from experiments.rollout_logs.backend import ENGINES, open_backend
 from experiments.rollout_logs.document import to_document
 from experiments.rollout_logs.engine import analyze_logs
 from experiments.rollout_logs.html_report import render_html
-from experiments.rollout_logs.options import DEFAULT_KS, AnalysisOptions, check_options
+from experiments.rollout_logs.options import (
+    DEFAULT_KS,
+    AnalysisOptions,
+    check_options,
+    rates_of,
+)
 from experiments.rollout_logs.reading import OpenedLogs, open_logs
 from experiments.rollout_logs.terminal_report import print_analysis
 from experiments.terminal import report_console
@@ -48,6 +53,15 @@ class LogArguments:
 
     clip: float = 2.0
     """Importance weight above which a row counts in clipped_share."""
+
+    g_pass_threshold: float = 0.5
+    """Share of k samples that must be correct for g_pass@K."""
+
+    verifier_tpr: Annotated[float | None, default("none")] = None
+    """Share of correct rows that the final verifier passes; with --verifier-fpr it gives noise_corrected_pass@K."""
+
+    verifier_fpr: Annotated[float | None, default("none")] = None
+    """Share of wrong rows that the final verifier passes."""
 
     engine: str = "duckdb"
     """duckdb, which spills to disk what does not fit in memory, or spark, which reads rows and computes tasks on a cluster (the extra `spark` and Java 17)."""
@@ -120,6 +134,8 @@ def options_of(arguments: LogArguments) -> AnalysisOptions:
         power_alpha=arguments.power_alpha,
         success_threshold=arguments.success_threshold,
         clip=arguments.clip,
+        g_pass_threshold=arguments.g_pass_threshold,
+        verifier_rates=rates_of(arguments.verifier_tpr, arguments.verifier_fpr),
         seed=arguments.seed,
     )
     check_options(options)

@@ -36,6 +36,7 @@ from experiments.rollout_logs.statistics import (
     calibration,
     costs,
     coverage,
+    noisy_verdicts,
     rewards,
     scores,
     selection,
@@ -199,6 +200,7 @@ def _analyze(
 def _drafts(log: Log, pooled: PooledScores | None, median_tokens: float | None) -> Iterator[Draft]:
     """Family by family, so that the numbers of all tasks are held for one family at a time."""
     yield from coverage.drafts(log)
+    yield from noisy_verdicts.drafts(log)
     yield from votes.drafts(log)
     yield from selection.drafts(log)
     yield from rewards.drafts(log)
@@ -224,6 +226,9 @@ def _words(options: AnalysisOptions, success: Success, facts: Facts) -> dict[str
     }
     if facts.present["answer"]:
         found["answer rules"] = RULES_VERSION
+    found["G-Pass threshold"] = f"{options.g_pass_threshold:g}"
+    if options.verifier_rates is not None:
+        found["verifier tpr, fpr"] = "{:g}, {:g}".format(*options.verifier_rates)
     if options.power_alpha is not None:
         found["power alpha"] = f"{options.power_alpha:g}"
     return found

@@ -17,6 +17,8 @@ class AnalysisOptions(NamedTuple):
         power_alpha: exponent of the sequence power that rows are reweighted to, or None.
         success_threshold: least reward that is a success, or None.
         clip: largest importance weight before it counts as clipped.
+        g_pass_threshold: share of the k samples that must be correct for G-Pass@k.
+        verifier_rates: true and false positive rate of whatever says correct, or None where verdicts are taken as they are.
         seed: of resampling.
         num_resamples: of tasks.
         proxy_scores: whether the score of what is selected is asked for, because it may not be called an accuracy.
@@ -29,12 +31,34 @@ class AnalysisOptions(NamedTuple):
     power_alpha: float | None = None
     success_threshold: float | None = None
     clip: float = 2.0
+    g_pass_threshold: float = 0.5
+    verifier_rates: tuple[float, float] | None = None
     seed: int = 0
     num_resamples: int = NUM_RESAMPLES
     ordered: bool = False
     num_subsets: int = 500
     proxy_scores: bool = False
     level: float = 0.95
+
+
+def rates_of(tpr: float | None, fpr: float | None) -> tuple[float, float] | None:
+    """The two rates of a verifier, which are given together.
+
+    Args:
+        tpr: of the option, or None.
+        fpr: of the option, or None.
+
+    Returns:
+        Both, or None.
+
+    Raises:
+        InvalidInput: one is missing.
+    """
+    if tpr is None and fpr is None:
+        return None
+    if tpr is None or fpr is None:
+        raise InvalidInput("--verifier-tpr and --verifier-fpr: give both, or neither")
+    return tpr, fpr
 
 
 def check_options(options: AnalysisOptions) -> None:
@@ -57,6 +81,16 @@ def check_options(options: AnalysisOptions) -> None:
     ):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise InvalidInput(f"{option} {value:g}: must be a finite number above 0")
+    if not 0 < options.g_pass_threshold <= 1:
+        raise InvalidInput(
+            f"--g-pass-threshold {options.g_pass_threshold:g}: must be in (0, 1], a share of the k samples"
+        )
+    if options.verifier_rates is not None:
+        tpr, fpr = options.verifier_rates
+        if not 0 <= fpr < tpr <= 1:
+            raise InvalidInput(
+                f"--verifier-tpr {tpr:g} --verifier-fpr {fpr:g}: must be 0 <= fpr < tpr <= 1, else verdicts say nothing"
+            )
     if options.success_threshold is not None and not math.isfinite(options.success_threshold):
         raise InvalidInput(f"--success-threshold {options.success_threshold}: must be finite")
     if not 0 <= options.seed < 2**32:

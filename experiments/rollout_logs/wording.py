@@ -15,6 +15,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "pass@",
             "pass^",
             "g_pass@",
+            "noise_corrected_pass@",
             "oracle@",
             "majority@",
             "weighted_majority@",

@@ -108,6 +108,9 @@ def test_statistics_are_means_over_all_subsets(rows: list[dict[str, Any]], tmp_p
         expected = {
             f"pass@{k}": _over_subsets(k, lambda s, _: any(r["correct"] for r in s)),
             f"pass^{k}": _over_subsets(k, lambda s, _: all(r["correct"] for r in s)),
+            f"g_pass@{k}": _over_subsets(
+                k, lambda s, _: sum(r["correct"] for r in s) >= len(s) / 2
+            ),
             f"majority@{k}": _over_subsets(k, lambda s, t: _vote(s, t, None)),
             f"best_of_n@{k}": _over_subsets(k, lambda s, _: _best(s)),
             f"distinct_answers@{k}": _over_subsets(
@@ -308,6 +311,7 @@ def test_every_name_has_a_row_whatever_the_log(tmp_path: Path) -> None:
         for name in (
             "pass@",
             "pass^",
+            "g_pass@",
             "majority@",
             "weighted_majority@",
             "best_of_n@",

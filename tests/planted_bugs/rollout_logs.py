@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from theory.estimators.coverage import pass_at_k, pass_at_k_variance
 from theory.estimators.off_policy import (
     Applied,
     WeightInfo,
@@ -61,3 +62,23 @@ def pass_at_k_with_replacement(
 ) -> np.ndarray:
     """1 - (1 - c/n)^k: the k samples are drawn with replacement from those in the log."""
     return 1 - (1 - num_correct / num_samples) ** k
+
+
+def variance_at_the_observed_rate(
+    num_samples: np.ndarray, num_correct: np.ndarray, k: int
+) -> np.ndarray:
+    """The variance of pass@k as if c/n were the success rate: none for a task that was never solved."""
+    return np.array(
+        [
+            float(pass_at_k_variance(n, k, np.array([c / n]))[0])
+            for n, c in zip(num_samples.tolist(), num_correct.tolist(), strict=True)
+        ]
+    )
+
+
+def verdicts_taken_for_truth(
+    num_samples: np.ndarray, num_passed: np.ndarray, k: int, tpr: float, fpr: float
+) -> np.ndarray:
+    """What the grader passed is correct, whatever its error rates."""
+    del tpr, fpr
+    return pass_at_k(num_samples, num_passed, k)

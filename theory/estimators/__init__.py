@@ -28,6 +28,9 @@ from theory.estimators.clustering import clustered_error as clustered_error
 from theory.estimators.coverage import g_pass_at_k as g_pass_at_k
 from theory.estimators.coverage import pass_at_k as pass_at_k
 from theory.estimators.coverage import pass_at_k_rewards as pass_at_k_rewards
+from theory.estimators.coverage import (
+    pass_at_k_sampling_variance as pass_at_k_sampling_variance,
+)
 from theory.estimators.coverage import pass_at_k_variance as pass_at_k_variance
 from theory.estimators.coverage import pass_hat_k as pass_hat_k
 from theory.estimators.diversity import distinct_at_k as distinct_at_k

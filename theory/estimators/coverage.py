@@ -18,7 +18,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 from scipy.stats import hypergeom
 
 from theory.errors import InvalidInput
-from theory.estimators.subsets import chance_all_among, check_subset_size
+from theory.estimators.subsets import alike, chance_all_among, check_subset_size
 
 Counts = Int64[np.ndarray, " n"]
 
@@ -90,7 +90,10 @@ def g_pass_at_k(
     """
     _check(num_samples, num_correct, k)
     least = needed(k, threshold)
-    return np.asarray(hypergeom.sf(least - 1, num_samples, num_correct, k), np.float64)
+    # SciPy sums this tail task by task in Python: tasks that are alike once.
+    some, kind = alike(num_samples, num_correct)
+    tails = hypergeom.sf(least - 1, num_samples[some], num_correct[some], k)
+    return np.asarray(tails, np.float64)[kind]
 
 
 def needed(k: int, threshold: float) -> int:
@@ -196,6 +199,35 @@ def pass_at_k_variance(
     law = binomial_law(num_samples, probability)
     truth = 1 - (1 - probability) ** k
     return np.maximum((law * (estimates[None] - truth[:, None]) ** 2).sum(axis=1), 0.0)
+
+
+def pass_at_k_sampling_variance(
+    num_samples: Counts, num_correct: Counts, k: int
+) -> Float64[np.ndarray, " n"]:
+    """Variance of `pass_at_k` between repetitions of the n samples of the same task, its success probability unknown.
+
+        F^2 - C(n - c, 2k) / C(n, 2k),    F = C(n - c, k) / C(n, k)
+
+    Unbiased for `pass_at_k_variance` at every p, since both terms are: of E F^2 and of (1 - p)^(2k). Of one task it may be below 0, so it is for means over tasks. The plug-in
+    of p = c/n is biased.
+
+    Args:
+        num_samples: [n] of each task, at least 2k: with fewer nothing unbiased exists.
+        num_correct: [n] of them.
+        k: samples drawn without replacement.
+
+    Returns:
+        [n].
+
+    Raises:
+        InvalidInput: as `pass_at_k`, or fewer than 2k samples.
+
+    Source: this project.
+    """
+    _check(num_samples, num_correct, 2 * k)
+    wrong = num_samples - num_correct
+    fails = chance_all_among(wrong, num_samples, k)
+    return fails**2 - chance_all_among(wrong, num_samples, 2 * k)
 
 
 def binomial_law(

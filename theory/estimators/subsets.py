@@ -53,6 +53,23 @@ def chance_all_among(
     return _product(marked, num_samples, k)
 
 
+def alike(
+    num_samples: Int64[np.ndarray, " n"], marked: Int64[np.ndarray, " n"]
+) -> tuple[Int64[np.ndarray, " u"], Int64[np.ndarray, " n"]]:
+    """Tasks of the same counts, for what is too slow to be computed task by task.
+
+    Args:
+        num_samples: [n] at least 0.
+        marked: [n] from 0 to the samples.
+
+    Returns:
+        [u] one task of each kind, and [n] the kind of each task.
+    """
+    code = num_samples * (num_samples.max(initial=0) + 1) + marked
+    _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+    return first.astype(np.int64), kind.reshape(-1).astype(np.int64)
+
+
 def _product(
     marked: Int64[np.ndarray, "..."], num_samples: Int64[np.ndarray, "..."], k: int
 ) -> Float64[np.ndarray, "..."]:

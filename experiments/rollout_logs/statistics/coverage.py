@@ -1,6 +1,7 @@
-"""pass@k, pass^k and oracle@N: from how many of a task's rows are correct."""
+"""pass@k, pass^k, G-Pass@k and oracle@N: from how many of a task's rows are correct."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,16 @@ from experiments.rollout_logs.task_table import (
     sums_of_known,
 )
 from theory.estimators.clustering import clustered_error
-from theory.estimators.coverage import pass_at_k, pass_hat_k
+from theory.estimators.coverage import (
+    g_pass_at_k,
+    needed,
+    pass_at_k,
+    pass_at_k_sampling_variance,
+    pass_hat_k,
+)
 from theory.estimators.order import order_sums
+
+Counts = NDArray[np.int64]
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -70,10 +79,11 @@ def drafts(log: Log) -> list[Draft]:
         log: facts and table.
 
     Returns:
-        pass@K and pass^K for every k, then oracle@N.
+        pass@K, pass^K and g_pass@K for every k, then oracle@N.
     """
     made = [_pass_at(log, k) for k in log.options.ks]
     made += [_pass_hat(log, k) for k in log.options.ks]
+    made += [_g_pass(log, k) for k in log.options.ks]
     return [*made, _oracle(log)]
 
 
@@ -95,35 +105,70 @@ def _common(log: Log) -> Statistic:
     )
 
 
-def _pass_at(log: Log, k: int) -> Draft:
-    name = f"pass@{k}"
+def counted(
+    log: Log, name: str, estimator: str, k: int, of_counts: Callable[[Counts, Counts, int], Column]
+) -> Draft:
+    """A statistic of how many of the samples of each task are correct.
+
+    Args:
+        log: facts and table.
+        name: of the statistic.
+        estimator: of one task.
+        k: samples that it is about.
+        of_counts: samples, correct ones and k to one number a task.
+
+    Returns:
+        The draft.
+    """
     common = _common(log)._replace(
         name=name,
-        estimator=f"1 - C(n - c, {k}) / C(n, {k}), mean over tasks; a success is: {log.success.words}",
-        unit="task; resampled: tasks",
-    )
-    checks = (has_success, independent, one_policy, enough_samples("known", k))
-    refusal = first_refusal(log, checks)
-    if refusal is not None:
-        return refused(name, refusal, **_kept(common), notes=_subpopulation(log, k, refusal.code))
-    sizes, correct = _counts(log)
-    values = pass_at_k(sizes, correct, k)
-    notes = _notes_of_pass_1(log) if k == 1 else ()
-    return mean_over_tasks(common._replace(notes=notes), values)
-
-
-def _pass_hat(log: Log, k: int) -> Draft:
-    name = f"pass^{k}"
-    common = _common(log)._replace(
-        name=name,
-        estimator=f"C(c, {k}) / C(n, {k}), mean over tasks; a success is: {log.success.words}",
+        estimator=f"{estimator}, mean over tasks; a success is: {log.success.words}",
         unit="task; resampled: tasks",
     )
     checks = (has_success, independent, one_policy, enough_samples("known", k))
     refusal = first_refusal(log, checks)
     if refusal is not None:
         return refused(name, refusal, **_kept(common))
-    return mean_over_tasks(common, pass_hat_k(*_counts(log), k))
+    return mean_over_tasks(common, of_counts(*counts(log), k))
+
+
+def _pass_at(log: Log, k: int) -> Draft:
+    name, estimator = f"pass@{k}", f"1 - C(n - c, {k}) / C(n, {k})"
+    draft = counted(log, name, estimator, k, pass_at_k)
+    if draft.statistic.refusal is not None:
+        notes = _subpopulation(log, k, draft.statistic.refusal)
+    else:
+        notes = (*(_notes_of_pass_1(log) if k == 1 else ()), *_error_of_samples(log, k))
+    return draft._replace(statistic=draft.statistic._replace(notes=notes))
+
+
+def _pass_hat(log: Log, k: int) -> Draft:
+    return counted(log, f"pass^{k}", f"C(c, {k}) / C(n, {k})", k, pass_hat_k)
+
+
+def _g_pass(log: Log, k: int) -> Draft:
+    threshold = log.options.g_pass_threshold
+    least = needed(k, threshold)
+    return counted(
+        log,
+        f"g_pass@{k}",
+        f"chance that at least {least} of {k} rows are successes, a share of {threshold:g} (hypergeometric)",
+        k,
+        lambda sizes, correct, k: g_pass_at_k(sizes, correct, k, threshold),
+    )
+
+
+def _error_of_samples(log: Log, k: int) -> tuple[str, ...]:
+    """What of the error is that of the samples of these tasks, by an estimate that is unbiased at every success rate."""
+    sizes, correct = counts(log)
+    if (sizes < 2 * k).any():
+        return ()
+    variance = float(pass_at_k_sampling_variance(sizes, correct, k).sum()) / sizes.size**2
+    if variance < 0:
+        return (
+            "of other samples of the same tasks: no standard error, the unbiased variance is below 0",
+        )
+    return (f"standard error of other samples of the same tasks: {math.sqrt(variance):.6g}",)
 
 
 def _oracle(log: Log) -> Draft:
@@ -156,13 +201,21 @@ def _kept(common: Statistic) -> dict[str, object]:
     }
 
 
-def _counts(log: Log) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def counts(log: Log) -> tuple[Counts, Counts]:
+    """Rows with an outcome, and those of them that are correct.
+
+    Args:
+        log: its table.
+
+    Returns:
+        [n] each.
+    """
     return log.table["known"].astype(np.int64), log.table["correct"].astype(np.int64)
 
 
 def _subpopulation(log: Log, k: int, code: str) -> tuple[str, ...]:
     """What R1 leaves: the tasks with enough rows, by themselves."""
-    sizes, correct = _counts(log)
+    sizes, correct = counts(log)
     enough = sizes >= k
     if code != "R1" or not enough.any():
         return ()

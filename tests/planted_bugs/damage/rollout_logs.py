@@ -15,6 +15,7 @@ from tests.theory.estimators.off_policy.toy import (
     expectation,
     tasks_of,
 )
+from theory.estimators.coverage import pass_at_k_variance
 from theory.estimators.off_policy import importance_mean
 
 LOG_WEIGHTS = RATIOS.sum(axis=1)
@@ -76,3 +77,19 @@ def of_pass_at_k(estimate: Any) -> float:
     counts = np.arange(11)
     found = estimate(np.full(11, 10), counts, 5)
     return relative_error(float(found @ binom.pmf(counts, 10, 0.1)), 1 - 0.9**5)
+
+
+def of_sampling_variance(estimate: Any) -> float:
+    """Relative bias of the variance of pass@2 of ten samples, each correct with probability 1/10."""
+    counts = np.arange(11)
+    found = estimate(np.full(11, 10), counts, 2)
+    truth = pass_at_k_variance(10, 2, np.array([0.1]))[0]
+    return relative_error(float(found @ binom.pmf(counts, 10, 0.1)), float(truth))
+
+
+def of_noise_corrected_pass_at_k(estimate: Any) -> float:
+    """Relative bias of pass@2 of five samples, each correct with probability 1/4, of a grader with rates 9/10 and 1/5."""
+    counts = np.arange(6)
+    found = estimate(np.full(6, 5), counts, 2, 0.9, 0.2)
+    law = binom.pmf(counts, 5, 0.25 * 0.9 + 0.75 * 0.2)
+    return relative_error(float(found @ law), 1 - 0.75**2)

@@ -3,9 +3,13 @@
 from tests.planted_bugs import rollout_logs as planted
 from tests.planted_bugs.damage import rollout_logs as exact
 from tests.planted_bugs.defect import RELATIVE_BIAS, VARIANCE, Defect
-from theory.estimators.coverage import pass_at_k
+from theory.estimators.coverage import pass_at_k, pass_at_k_sampling_variance
 from theory.estimators.off_policy import exact as exact_weights
-from theory.estimators.off_policy import off_policy_pass_at_k, weight_info
+from theory.estimators.off_policy import (
+    noise_corrected_pass_at_k,
+    off_policy_pass_at_k,
+    weight_info,
+)
 from theory.estimators.order import order_sums
 from theory.estimators.votes import majority_at_k
 
@@ -74,5 +78,25 @@ DEFECTS = (
         "success rate 1/10, pass@5 of ten samples",
         f"{HOME}::test_orders_and_subsets",
         ("verl",),
+    ),
+    Defect(
+        "variance of pass@k at the observed rate",
+        planted.variance_at_the_observed_rate,
+        pass_at_k_sampling_variance,
+        exact.of_sampling_variance,
+        0.240908,
+        RELATIVE_BIAS,
+        "success rate 1/10, pass@2 of ten samples",
+        f"{HOME}::test_orders_and_subsets",
+    ),
+    Defect(
+        "verdicts of a grader that errs taken for truth",
+        planted.verdicts_taken_for_truth,
+        noise_corrected_pass_at_k,
+        exact.of_noise_corrected_pass_at_k,
+        0.392857,
+        RELATIVE_BIAS,
+        "success rate 1/4, pass@2 of five samples, tpr 9/10, fpr 1/5",
+        f"{HOME}::test_other_policies",
     ),
 )

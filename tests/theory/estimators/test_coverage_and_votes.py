@@ -19,6 +19,7 @@ from theory.estimators.coverage import (
     pass_at_k,
     pass_at_k_exact,
     pass_at_k_rewards,
+    pass_at_k_sampling_variance,
     pass_at_k_variance,
     pass_hat_k,
     pass_hat_k_exact,
@@ -266,6 +267,17 @@ def test_variance_is_that_of_the_binomial(n: int, data: Any) -> None:
     assert pass_at_k_variance(n, k, np.array([p]))[0] == pytest.approx(variance, abs=1e-12)
 
 
+@given(st.integers(2, 12), st.data())
+def test_the_variance_is_estimated_without_bias(n: int, data: Any) -> None:
+    """Over all outcomes of n samples, at any success rate; that of p = c/n is not."""
+    k, p = data.draw(st.integers(1, n // 2)), data.draw(st.floats(0, 1))
+    correct = np.arange(n + 1)
+    found = pass_at_k_sampling_variance(np.full(n + 1, n), correct, k)
+    law = np.array([math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)])
+    truth = pass_at_k_variance(n, k, np.array([p]))[0]
+    assert law @ found == pytest.approx(truth, abs=1e-12)
+
+
 def test_binary_votes_with_fair_ties() -> None:
     """Accuracy of 2m votes is that of 2m - 1 votes: as n grows, .6 .6 .648 .648 .68256 for p = .6."""
     n = 30
@@ -349,6 +361,7 @@ def test_unique_rates() -> None:
         (lambda: unique_rate(ints(3), ints(2)), "distinct"),
         (lambda: expected_best_of_normals(0), "0 samples"),
         (lambda: pass_at_k_variance(3, 2, np.array([1.5])), "probability"),
+        (lambda: pass_at_k_sampling_variance(ints(3), ints(1), 2), "k = 4: 1 of 1 tasks"),
     ],
 )
 def test_what_has_no_answer_is_refused(call: Any, line: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.planted_bugs import rollout_logs as planted
 from tests.planted_bugs.damage import rollout_logs as exact
 from theory.estimators import off_policy
-from theory.estimators.coverage import pass_at_k
+from theory.estimators.coverage import pass_at_k, pass_at_k_sampling_variance
 from theory.estimators.order import order_sums
 from theory.estimators.votes import majority_at_k
 
@@ -22,6 +22,11 @@ from theory.estimators.votes import majority_at_k
             off_policy.off_policy_pass_at_k,
             planted.pass_at_k_of_the_sampler,
         ),
+        (
+            exact.of_noise_corrected_pass_at_k,
+            off_policy.noise_corrected_pass_at_k,
+            planted.verdicts_taken_for_truth,
+        ),
     ],
 )
 def test_other_policies(damage: Any, right: Any, twin: Any) -> None:
@@ -34,6 +39,11 @@ def test_other_policies(damage: Any, right: Any, twin: Any) -> None:
         (exact.of_trend_variance, order_sums, planted.variance_of_independent_samples),
         (exact.of_majority, majority_at_k, planted.majority_with_first_seen_ties),
         (exact.of_pass_at_k, pass_at_k, planted.pass_at_k_with_replacement),
+        (
+            exact.of_sampling_variance,
+            pass_at_k_sampling_variance,
+            planted.variance_at_the_observed_rate,
+        ),
     ],
 )
 def test_orders_and_subsets(damage: Any, right: Any, twin: Any) -> None:

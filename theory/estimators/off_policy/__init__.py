@@ -14,6 +14,9 @@ from theory.estimators.off_policy.means import per_decision_mean as per_decision
 from theory.estimators.off_policy.means import self_normalised_mean as self_normalised_mean
 from theory.estimators.off_policy.means import v_trace as v_trace
 from theory.estimators.off_policy.pass_at_k import corrected_verdicts as corrected_verdicts
+from theory.estimators.off_policy.pass_at_k import (
+    noise_corrected_pass_at_k as noise_corrected_pass_at_k,
+)
 from theory.estimators.off_policy.pass_at_k import off_policy_pass_at_k as off_policy_pass_at_k
 from theory.estimators.off_policy.power import largest_alpha as largest_alpha
 from theory.estimators.off_policy.power import power_accuracy as power_accuracy

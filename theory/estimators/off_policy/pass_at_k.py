@@ -4,9 +4,11 @@ Source: this project; the on-policy case is the estimator of Chen et al. 2021 (a
 """
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
+from scipy.stats import hypergeom
 
 from theory.errors import InvalidInput
+from theory.estimators.subsets import alike, check_subset_size
 
 # Products of a few such weights still fit float64, and one of them means that nothing can be said.
 _LARGEST = 100.0
@@ -72,6 +74,47 @@ def corrected_verdicts(
             f"tpr {true_positive_rate}, fpr {false_positive_rate}: must be 0 <= fpr < tpr <= 1"
         )
     return (verdicts - false_positive_rate) / (true_positive_rate - false_positive_rate)
+
+
+def noise_corrected_pass_at_k(
+    num_samples: Int64[np.ndarray, " n"],
+    num_passed: Int64[np.ndarray, " n"],
+    k: int,
+    true_positive_rate: float,
+    false_positive_rate: float,
+) -> Float64[np.ndarray, " n"]:
+    """pass@k of true correctness from the verdicts of a grader whose error rates are known.
+
+        1 - sum_j H(j; n, v, k) (1 - a)^j (1 - b)^(k - j),    a, b the corrected verdicts of a sample that was passed and of one that was not
+
+    H is the hypergeometric law of how many of k samples were passed: this is `off_policy_pass_at_k` at weights of 1 with `corrected_verdicts`, from counts alone. Unbiased
+    for 1 - (1 - p)^k with p the true success probability, if the grader errs on each sample independently; it may leave [0, 1] and is not clipped. With tpr 1 and fpr 0 it is
+    pass@k.
+
+    Args:
+        num_samples: [n] of each task, at least k.
+        num_passed: [n] of them, v.
+        k: samples drawn without replacement.
+        true_positive_rate: share of correct samples that are passed.
+        false_positive_rate: share of wrong samples that are passed, below it.
+
+    Returns:
+        [n].
+
+    Raises:
+        InvalidInput: a k below 1 or above the samples of some task, more passed than samples, or rates that are not 0 <= fpr < tpr <= 1.
+    """
+    check_subset_size(num_samples, k)
+    if ((num_passed < 0) | (num_passed > num_samples)).any():
+        raise InvalidInput("passed samples: must be from 0 to the samples of the task")
+    of_failed, of_passed = 1 - corrected_verdicts(
+        np.array([0.0, 1.0]), true_positive_rate, false_positive_rate
+    )
+    some, kind = alike(num_samples, num_passed)
+    passed = np.arange(k + 1)
+    factors = of_passed**passed * of_failed ** (k - passed)
+    chances = hypergeom.pmf(passed[None], num_samples[some, None], num_passed[some, None], k)
+    return np.asarray(1 - chances @ factors, np.float64)[kind]
 
 
 def mean_of_subset_products(

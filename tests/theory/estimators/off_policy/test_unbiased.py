@@ -1,9 +1,11 @@
 """What is said to be unbiased is, over every data set of a toy; what is said to be biased is too."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from tests.theory.estimators.off_policy.toy import (
     BEHAVIOR,
@@ -24,6 +26,7 @@ from theory.estimators.off_policy import (
     importance_mean,
     length_normalised_log_ratios,
     masked,
+    noise_corrected_pass_at_k,
     off_policy_pass_at_k,
     per_decision_mean,
     power_accuracy,
@@ -181,6 +184,36 @@ def test_pass_at_k_through_a_grader_that_errs(k: int) -> None:
     assert expected[0] == pytest.approx(1 - (1 - TRUTH) ** k, abs=1e-12)
     assert expected[1] == pytest.approx(1 - (1 - own) ** k, abs=1e-12)
     assert abs(expected[2] - 1 + (1 - own) ** k) > 1e-3
+
+
+@pytest.mark.parametrize(("tpr", "fpr"), [(0.9, 0.2), (1.0, 0.0), (0.6, 0.5)])
+def test_pass_at_k_from_counts_of_verdicts(tpr: float, fpr: float) -> None:
+    """Of all tasks of up to seven samples: the same as from the verdicts one by one, and right on average."""
+    for n, k in ((1, 1), (4, 2), (7, 3), (7, 7)):
+        passed = np.arange(n + 1)
+        verdicts = (np.arange(n)[None] < passed[:, None]).astype(float)
+        found = noise_corrected_pass_at_k(np.full(n + 1, n), passed, k, tpr, fpr)
+        corrected = corrected_verdicts(verdicts, tpr, fpr)
+        direct = off_policy_pass_at_k(np.zeros_like(verdicts), corrected, k)
+        np.testing.assert_allclose(found, direct, rtol=1e-9, atol=1e-9)
+        for rate in (0.0, 0.3, 1.0):
+            law = binom.pmf(passed, n, rate * tpr + (1 - rate) * fpr)
+            assert law @ found == pytest.approx(1 - (1 - rate) ** k, abs=1e-9)
+    mixed = noise_corrected_pass_at_k(np.array([5, 3, 5]), np.array([2, 3, 2]), 3, 1.0, 0.0)
+    np.testing.assert_allclose(mixed, pass_at_k(np.array([5, 3, 5]), np.array([2, 3, 2]), 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda n, v: noise_corrected_pass_at_k(n, v, 1, 0.5, 0.5), "0 <= fpr < tpr <= 1"),
+        (lambda n, v: noise_corrected_pass_at_k(n, v, 5, 0.9, 0.1), "k = 5"),
+        (lambda n, v: noise_corrected_pass_at_k(v, n, 1, 0.9, 0.1), "passed samples"),
+    ],
+)
+def test_counts_of_verdicts_that_have_no_answer(call: Any, line: str) -> None:
+    with pytest.raises(InvalidInput, match=line):
+        call(np.array([4]), np.array([2]))
 
 
 def test_products_over_subsets() -> None:
