@@ -1,7 +1,7 @@
 """A prompt as an arm: what one more rollout does, in every state that the prompt can be in.
 
 A state knows what has been seen of its prompt; drawing costs one rollout and leads to one of two states, after a success or a failure,
-with a reward on the way when it completes a group. Everything about optimal allocation (`fresh_stream`, `finite_pool`,
+with a reward on the way, usually when it completes a group. Everything about optimal allocation (`fresh_stream`, `finite_pool`,
 `relaxation`) is a program over such arms and does not know what a group is.
 
 States are numbered so that a draw always leads to a larger number; number 0 is the prompt untouched.
@@ -35,7 +35,7 @@ class Arm(NamedTuple):
         success_probability: [K], P(the next rollout succeeds | state); 0 where none may be drawn.
         next_success: [K], the state after a success; the state itself where none may be drawn.
         next_failure: [K], the state after a failure.
-        reward_success: [K], reward received when the next rollout succeeds; 0 unless that completes a group.
+        reward_success: [K], reward received when the next rollout succeeds: the worth of the group that it completes, or what it adds.
         reward_failure: [K], the same for a failure.
         successes: [K], successes seen in the group under way (all of them for a single group).
         failures: [K], failures seen in the group under way.
@@ -70,6 +70,13 @@ def push(
     return np.sqrt(successes * failures) / np.maximum(successes + failures, 1)
 
 
+def energy(
+    successes: Int64[np.ndarray, " K"], failures: Int64[np.ndarray, " K"]
+) -> Float64[np.ndarray, " K"]:
+    """The push of a group times its size, sqrt(s f): its part of an update in which every rollout has the same weight (token mean)."""
+    return np.sqrt(successes * failures)
+
+
 def single_group(
     success_probability: SuccessProbability, group_size: int, reward: GroupReward
 ) -> Arm:
@@ -87,6 +94,31 @@ def single_group(
         InvalidInput: a group size below 1.
     """
     return repeated_groups(success_probability, group_size, 1, reward)
+
+
+def sized_group(success_probability: SuccessProbability, largest: int, value: GroupReward) -> Arm:
+    """A prompt whose group may be closed at any size up to a largest one, and is worth what it then holds.
+
+    Each rollout is rewarded with what it adds to the value of the group, value(after) - value(before), which may be negative; the sum up to
+    any stop is the value there. So a rule of this arm stops prompts and sizes groups at once.
+
+    Args:
+        success_probability: the posterior mean by successes and failures.
+        largest: most rollouts of a group.
+        value: what a group of so many successes and failures is worth; 0 where nothing has been drawn.
+
+    Returns:
+        an arm with the states of `single_group`.
+
+    Raises:
+        InvalidInput: a largest size below 1.
+    """
+    arm = single_group(success_probability, largest, effective)
+    worth = value(arm.successes, arm.failures)
+    return arm._replace(
+        reward_success=worth[arm.next_success] - worth,
+        reward_failure=worth[arm.next_failure] - worth,
+    )
 
 
 def repeated_groups(

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from tests.theory.exact.allocation.priors import FLAT, U_SHAPED, Rational
 from theory.errors import InvalidInput
-from theory.exact.allocation.arms import Arm, effective, push, single_group
+from theory.exact.allocation.arms import (
+    Arm,
+    effective,
+    energy,
+    push,
+    single_group,
+    sized_group,
+)
 from theory.exact.allocation.fresh_stream import (
     optimum,
     priced_values,
@@ -147,6 +154,46 @@ def test_a_rule_for_another_prior_earns_no_more_than_the_right_one() -> None:
     flat = optimum(single_group(FLAT.means, 8, effective)).draws
     arm = single_group(mixture, 8, effective)
     assert renewal(arm, flat).rate < optimum(arm).rate
+
+
+def test_a_group_that_counts_only_at_full_size_is_the_single_group() -> None:
+    """Sizing with a value that is 0 before n and the reward at n is stopping."""
+    n = 6
+
+    def only_full(s: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return np.where(s + f == n, push(s, f), 0.0)
+
+    sized = sized_group(mixture, n, only_full)
+    assert optimum(sized).rate == pytest.approx(
+        optimum(single_group(mixture, n, push)).rate, rel=1e-13
+    )
+
+
+@pytest.mark.parametrize("prior", [FLAT, U_SHAPED])
+def test_the_best_size_of_a_group_is_the_best_over_all_rules(prior: Rational) -> None:
+    """Every rule that may close a group of up to three at any size, by enumeration of outcomes."""
+    n = 3
+    arm = sized_group(prior.means, n, energy)
+    inside = np.flatnonzero(arm.drawable)
+    best = 0.0
+    for chosen in itertools.product((False, True), repeat=len(inside) - 1):
+        draws = np.zeros(len(arm.depth), bool)
+        draws[inside] = (True, *chosen)
+        worth = rollouts = 0.0
+        for outcomes in itertools.product((0, 1), repeat=n):
+            state = 0
+            for outcome in outcomes:
+                if draws[state]:
+                    state = int((arm.next_success if outcome else arm.next_failure)[state])
+            chance = float(prior.moment(sum(outcomes), n - sum(outcomes)))
+            worth += chance * np.sqrt(arm.successes[state] * arm.failures[state])
+            rollouts += chance * arm.depth[state]
+        assert renewal(arm, draws).reward == pytest.approx(worth, abs=1e-14)
+        best = max(best, worth / rollouts)
+    assert optimum(arm).rate == pytest.approx(best, rel=1e-13)
+    # Signal by weight of rollouts is never lost by allowing smaller groups.
+    fixed = optimum(single_group(prior.means, n, energy)).rate
+    assert optimum(arm).rate >= fixed * (1 - 1e-13)
 
 
 def test_what_is_no_stream_is_refused() -> None:
