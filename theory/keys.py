@@ -27,6 +27,8 @@ class Role(enum.IntEnum):
     MUTATION = 9
     SWEEP = 10
     DEMONSTRATION = 11
+    ORDER = 12
+    BELIEF = 13
 
 
 def role_key(key: Key[Array, ""], role: Role) -> Key[Array, ""]:

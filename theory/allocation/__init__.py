@@ -1,0 +1,1 @@
+"""Rollout allocation: where to spend the next rollouts."""
