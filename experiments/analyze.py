@@ -153,7 +153,7 @@ def open_files(arguments: LogArguments, files: tuple[str, ...]) -> OpenedLogs:
         The logs.
 
     Raises:
-        InvalidInput: as `open_logs`, or an entry of --map without an equals sign.
+        InvalidInput: as `open_logs`, or an entry of --map without an equals sign or of a field that has one.
     """
     if not files:
         raise InvalidInput("no file given; see rolloutlab analyze --help")
@@ -162,6 +162,10 @@ def open_files(arguments: LogArguments, files: tuple[str, ...]) -> OpenedLogs:
         name, equals, source = entry.partition("=")
         if not (name and equals and source):
             raise InvalidInput(f"--map '{entry}': give FIELD=NAME, such as prompt_id=uid")
+        if name in mapping:
+            raise InvalidInput(
+                f"--map: '{name}' is given twice, as '{mapping[name]}' and as '{source}', keep one"
+            )
         mapping[name] = source
     return open_logs(files, arguments.format, mapping, arguments.filter, arguments.strict)
 

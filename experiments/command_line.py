@@ -42,6 +42,8 @@ def _comma_list(convert: Callable[[str], Any], metavar: str) -> PrimitiveConstru
 
     def parse(words: list[str]) -> tuple[Any, ...]:
         entries = [entry.strip() for entry in words[0].split(",")]
+        if entries == [""]:
+            raise ValueError("is empty, give an entry or leave it out")
         if "" in entries:
             raise ValueError(f"empty entry in the list '{words[0]}'")
         return tuple(convert(entry) for entry in entries)

@@ -147,7 +147,7 @@ def nothing_in(opened: Sequence[Opened], items: Iterable[Raw | Excluded]) -> Inv
     for item in items:
         if isinstance(item, Excluded):
             return InvalidInput(
-                f"{item.where}: {item.reason}, and no record can be read; give a log, or name its format by its ending"
+                f"{item.shown}: {item.reason}, and no record can be read; give a log, or name its format by its ending"
             )
     return InvalidInput(f"{opened[0].file.path}: no record in it, give a log that is not empty")
 
@@ -169,6 +169,8 @@ def _undecided(path: str, raws: Sequence[Raw], names: Sequence[str]) -> InvalidI
     if names:
         return InvalidInput(f"{path}: could be {' or '.join(names)}, name it with --format")
     fields = ", ".join(list(raws[0].value)[:12])
+    if not fields:
+        return InvalidInput(f"{raws[0].where}: a record without fields, give a log of rollouts")
     return InvalidInput(
         f"{path}: no known format has the fields {fields}; name it with --format, or say which field is the prompt with "
         "--map prompt_id=FIELD"

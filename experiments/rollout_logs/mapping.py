@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from experiments.command_line import unknown
+from experiments.rollout_logs.adapters.common import hashed_prompt
 from experiments.rollout_logs.records import Raw
 
 _ABSENT, _NO_NUMBERS = object(), object()
@@ -19,6 +20,12 @@ REDUCTIONS: Mapping[str, Callable[[list[Any]], Any]] = {
 
 PER_SAMPLE = frozenset({"answer", "answer_raw", "correct", "reward", "score"})
 """One value of these for several samples is an aggregate and is never copied to each of them."""
+
+PROMPT_TEXTS = frozenset(
+    {"prompt", "question", "problem", "input", "input_prompt", "prompts", "query", "instruction", "messages", "text"}
+)  # fmt: skip
+"""Names of fields that hold a prompt itself, not its identifier."""
+_LONGEST_IDENTIFIER = 200  # characters
 
 
 def lookup(value: Mapping[str, Any], source: str) -> Any:
@@ -122,4 +129,14 @@ def override(
         values[name] = value
         if name == "prompt_id":
             values.pop("_prompt_hashed", None)
+            if _is_prompt(source, value):
+                values.update(hashed_prompt(value))
     return None
+
+
+def _is_prompt(source: str, value: Any) -> bool:
+    """Whether a value is a prompt, which goes by its hash (R13), and not the identifier of one."""
+    if not isinstance(value, str):
+        return isinstance(value, list | Mapping)
+    named = source.rpartition(".")[2] in PROMPT_TEXTS
+    return named or len(value) > _LONGEST_IDENTIFIER or "\n" in value

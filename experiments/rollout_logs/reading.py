@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from experiments.command_line import unknown
 from experiments.rollout_logs.adapters.base import Adapter, Convert, Request, Started
+from experiments.rollout_logs.adapters.registry import ADAPTERS
 from experiments.rollout_logs.formats import (
     AUTO,
     FORMATS,
@@ -133,7 +134,7 @@ class OpenedLogs:
     def _left_out(self, excluded: Excluded) -> Excluded:
         if self._strict:
             raise InvalidInput(
-                f"{excluded.where}: {excluded.reason}, mend it or read on without --strict"
+                f"{excluded.shown}: {excluded.reason}, mend it or read on without --strict"
             )
         return excluded
 
@@ -193,7 +194,8 @@ def open_logs(
         The logs, ready to be read.
 
     Raises:
-        InvalidInput: no file, no record, an unknown or ambiguous format, a field of `mapping` that is nowhere, aggregates (R16).
+        InvalidInput: no file, no record, an unknown or ambiguous format, a filter for a format without any, a field of `mapping` that is nowhere,
+            aggregates (R16).
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
@@ -202,6 +204,8 @@ def open_logs(
             raise unknown("field", name, BY_NAME)
     opened = [look(file) for file in expand(paths)]
     chosen, kept, skipped = choose_format(opened, format, mapping)
+    if filter_name is not None:
+        _check_filter(chosen, filter_name)
     request = Request(mapping, filter_name)
     items = [item for entry in kept for item in _split(iter(entry.first), chosen)]
     first = [item for item in items if isinstance(item, Raw)]
@@ -210,6 +214,14 @@ def open_logs(
     check_mapping(first, mapping)
     started = chosen.start(first, request)
     return OpenedLogs(kept, chosen, started, request, first, skipped, strict)
+
+
+def _check_filter(adapter: Adapter, filter_name: str) -> None:
+    if not adapter.takes_filter:
+        names = ", ".join(name for name, each in ADAPTERS.items() if each.takes_filter)
+        raise InvalidInput(
+            f"--filter '{filter_name}': logs of the format {adapter.name} have none, leave it out ({names} have filters)"
+        )
 
 
 def _split(items: Items, adapter: Adapter) -> Items:

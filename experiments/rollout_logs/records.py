@@ -22,10 +22,17 @@ class Excluded(NamedTuple):
     Attributes:
         reason: a few words, the same for all records left out for the same cause.
         where: file and line.
+        detail: more about this record alone.
     """
 
     reason: str
     where: str
+    detail: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Where it stands, for a reader."""
+        return f"{self.where} ({self.detail})" if self.detail else self.where
 
 
 Record = Row | Excluded

@@ -103,7 +103,9 @@ def parsed(data: bytes | str, where: str, path: str) -> Raw | Excluded:
     """
     try:
         value = json.loads(data, object_pairs_hook=unique_fields)
-    except (InvalidInput, ValueError, RecursionError):
+    except InvalidInput as error:
+        return Excluded(UNREADABLE, where, str(error))
+    except (ValueError, RecursionError):
         return Excluded(UNREADABLE, where)
     return Raw(value, where, path) if isinstance(value, dict) else Excluded(NOT_AN_OBJECT, where)
 

@@ -207,7 +207,7 @@ def stage_checked(
             excluded[record.reason] += 1
             places = examples.get(record.reason, ())
             if len(places) < _EXAMPLES:
-                examples[record.reason] = (*places, record.where)
+                examples[record.reason] = (*places, record.shown)
         if batch:
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=ARROW_SCHEMA))
     _fill(connection, path, seen)

@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic, Warned
 from experiments.rollout_logs.checks import missing_of
+from experiments.rollout_logs.facts import Facts
 from experiments.rollout_logs.formats import Skipped
 from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.staging import Staged
@@ -152,19 +153,34 @@ def _rows_of_prompts(log: Log) -> list[Warned]:
             most = facts.samples[1]
             words += f", with {first:.3g} different first steps and {second:.3g} different first two steps among {most}"
         found.append(warn("R3", words, facts.related_prompts))
-    if facts.zero_logp_share is not None and facts.zero_logp_share > ZERO_SHARE:
-        message = (
-            f"{facts.zero_logp_share:.1%} of the tokens have a log probability of exactly 0: it looks processed (truncated or of low "
-            "temperature), and no field says so; record behavior_logp_source"
-        )
-        if "behavior_logp_source" not in facts.distinct:
-            found.append(Warned("provenance", message, facts.rows))
+    found += _provenance(facts)
     if facts.policy.lag:
         message = (
             f"the oldest and the newest row are {facts.policy.lag} versions of the policy apart"
         )
         found.append(Warned("lag", message, facts.policy.lag))
     return found
+
+
+def _provenance(facts: Facts) -> list[Warned]:
+    """Whether behavior_logp is of the law that drew is not said, and not clear either.
+
+    It is clear where every row was drawn at temperature 1 from all tokens, or says what it is a draw from: rows of our own samplers do.
+    """
+    number = facts.present["behavior_logp"]
+    plain = facts.present["temperature"] == facts.rows and not (facts.tempered or facts.cut_rule)
+    said = bool(facts.present["behavior_logp_source"]) or facts.present["law"] == facts.rows
+    if not number or said:
+        return []
+    message = f"no field says whether the behavior_logp of {number} rows is raw or processed by temperature and truncation"
+    share = facts.zero_logp_share
+    if share is not None and share > ZERO_SHARE:
+        message += (
+            f"; {share:.1%} of the tokens have a log probability of exactly 0: it looks processed"
+        )
+    elif plain:
+        return []
+    return [Warned("provenance", f"{message}; record behavior_logp_source", number)]
 
 
 def _order_sums(table: Mapping[str, Column]) -> OrderSums:

@@ -189,6 +189,13 @@ def test_missing_rewards_have_bounds(run: Run, tmp_path: Path) -> None:
         (["--engine", "abacus"], "--engine abacus"),
         (["--map", "prompt_id"], "--map 'prompt_id'"),
         (["--map", "prompt_id=nowhere"], "nowhere"),
+        (
+            ["--map", "reward=correct", "--map", "reward=x"],
+            "--map: 'reward' is given twice, as 'correct' and as 'x'",
+        ),
+        (["--map", "=x"], "--map '=x': give FIELD=NAME"),
+        (["--filter", "strict"], "--filter 'strict': logs of the format native have none"),
+        (["--k", ""], "--k: is empty, give an entry"),
         (["--format", "nothing"], "unknown format"),
     ],
 )

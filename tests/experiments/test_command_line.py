@@ -143,6 +143,7 @@ def test_repeats_keep_their_order(choices: list[tuple[bool, int]]) -> None:
         (["m", "--horizon", "x"], "--horizon: invalid literal for int() with base 10: 'x'"),
         (["m", "--alpha", "2,x"], "--alpha: could not convert string to float: 'x'"),
         (["m", "--alpha", "2,,4"], "--alpha: empty entry in the list '2,,4'"),
+        (["m", "--alpha", ""], "--alpha: is empty, give an entry or leave it out"),
         (["m", "--alpha"], "--alpha"),
         (["m", "--alpha", "--quick"], "--alpha"),
         (["m", "--kind", "middling"], "'middling' for argument '--kind'"),

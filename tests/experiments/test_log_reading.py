@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from experiments.rollout_logs.reading import FORMATS
+from experiments.rollout_logs.reading import FORMATS, Excluded
 from tests.experiments.log_reading import kept, left_out, opened, records, rows, write_lines
+from tests.experiments.log_samples import SAMPLES
 from theory.errors import InvalidInput
 
 FORMAT_NAMES = [
@@ -109,8 +110,7 @@ def test_other_names_are_taken_where_they_are_clear(tmp_path: Path) -> None:
     [
         {"id": 1, "correct": True},
         {"idx": 1, "reward": 1.0},
-        {"question": "q", "ground_truth": "4", "prediction": "4"},
-        {"prompt": "p", "completion": "c", "reward": 1.0},
+        {"ground_truth": "4", "prediction": "4"},
         {"task_id": 1, "prompt": "p", "test": "t"},
     ],
 )
@@ -153,6 +153,73 @@ def test_a_hashed_prompt_that_is_mapped_is_hashed_no_more(tmp_path: Path) -> Non
     found = rows(path, mapping={"prompt_id": "image"})
     assert [row["prompt_id"] for row in found] == ["i1", "i2"]
     assert not any("_prompt_hashed" in row for row in found)
+
+
+@pytest.mark.parametrize("name", ["prompt", "question", "problem"])
+def test_a_prompt_without_identifier_goes_by_its_text_and_says_so(
+    tmp_path: Path, name: str
+) -> None:
+    lines = [{name: text, "correct": True} for text in ("2+2?", "2+2?", "3+3?", [{"role": "user", "content": "2+2?"}])]  # fmt: skip
+    path = write_lines(tmp_path / "a.jsonl", [*lines, {"correct": True}])
+    logs = opened(path)
+    found = list(logs.records())
+    assert (logs.format, logs.field_map["prompt_id"]) == ("native", f"sha256 of {name}")
+    assert logs.plain_files == []
+    assert left_out(found) == [("no prompt_id", "line 5")]
+    first, second, *others = [row["prompt_id"] for row in kept(found)]
+    assert first == second and len({first, *others}) == 3
+    assert all(row["_prompt_hashed"] is True for row in kept(found))
+    # Mapped by hand it is the same prompt.
+    mapped = kept(records(path, mapping={"prompt_id": name}))
+    assert [(row["prompt_id"], row["_prompt_hashed"]) for row in mapped] == [
+        (row["prompt_id"], True) for row in kept(found)
+    ]
+
+
+def test_only_a_text_that_is_a_prompt_is_hashed(tmp_path: Path) -> None:
+    texts = ["a", "a" * 200, "a" * 201, "a\nb", 7]
+    path = write_lines(tmp_path / "a.jsonl", [{"key": text, "in": {"prompt": text}} for text in texts])  # fmt: skip
+    by_key = rows(path, mapping={"prompt_id": "key"})
+    assert [row["prompt_id"] for row in by_key if "_prompt_hashed" not in row] == [texts[0], texts[1], 7]  # fmt: skip
+    by_path = rows(path, mapping={"prompt_id": "in.prompt"})
+    assert [row["prompt_id"] for row in by_path if "_prompt_hashed" not in row] == [7]
+
+
+def test_two_texts_that_could_be_the_prompt_are_asked_for(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"prompt": "a", "question": "b", "correct": True}])
+    with pytest.raises(InvalidInput, match="'prompt' and 'question' could both be 'prompt_id', say which: --map prompt_id=prompt"):  # fmt: skip
+        opened(path)
+    named = write_lines(tmp_path / "b.jsonl", [{"prompt": "a", "task_id": 3, "correct": True}])
+    (row,) = rows(named)
+    assert row["prompt_id"] == 3 and "_prompt_hashed" not in row
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES[1:])
+def test_a_filter_goes_with_a_format_that_has_some(tmp_path: Path, name: str) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [SAMPLES[name]])
+    with_filters = {"inspect": "match", "lm-eval": "none", "evalplus": "base"}
+    if name in with_filters:
+        assert rows(path, name, filter_name=with_filters[name]) == rows(path, name)
+        return
+    with pytest.raises(InvalidInput, match=f"--filter 'x': logs of the format {name} have none, leave it out .inspect, lm-eval, evalplus"):  # fmt: skip
+        opened(path, name, filter_name="x")
+
+
+def test_a_record_without_fields(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{}, {}])
+    with pytest.raises(InvalidInput, match=r"a\.jsonl, line 1: a record without fields"):
+        opened(path)
+
+
+def test_a_field_given_twice_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"prompt_id": 1}\n{"prompt_id": 1, "reward": 0, "reward": 1}\n')
+    _, twice = records(path)
+    assert isinstance(twice, Excluded)
+    assert twice == ("unreadable", f"{path}, line 2", "field 'reward': there twice, keep one of them")  # fmt: skip
+    assert twice.shown == f"{path}, line 2 (field 'reward': there twice, keep one of them)"
+    with pytest.raises(InvalidInput, match=r"line 2 \(field 'reward': there twice.*\): unreadable"):
+        records(path, strict=True)
 
 
 def test_folders_patterns_and_names(tmp_path: Path) -> None:

@@ -326,3 +326,37 @@ def test_more_samples_than_any_task_has(run: Run) -> None:
     found = run(rows, ks=(100,))
     for name in ("pass@", "majority@", "weighted_majority@", "best_of_n@", "optimism_gap@"):
         assert code(found, f"{name}100") == "R1"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_warned"),
+    [
+        ({}, True),
+        ({"temperature": 0.7}, True),
+        ({"temperature": 1.0, "top_p": 0.9}, True),
+        ({"temperature": lambda i: 1.0 if i else None}, True),
+        ({"base_logp_source": "raw"}, True),
+        ({"law": lambda i: "exact" if i else None}, True),
+        ({"temperature": 1.0}, False),
+        ({"behavior_logp_source": "raw"}, False),
+        ({"law": "exact"}, False),
+        ({"behavior_logp": None}, False),
+    ],
+)
+def test_where_log_probabilities_come_from_is_said_to_be_unknown(
+    run: Run, more: Mapping[str, Any], is_warned: bool
+) -> None:
+    rows = _with(WEIGHED, **more)
+    found = warned(run(rows))
+    assert found.get("provenance") == (len(rows) if is_warned else None)
+
+
+@pytest.mark.parametrize(("zeros", "is_warned"), [(1, False), (2, True)])
+def test_certain_tokens_make_raw_log_probabilities_doubtful(
+    run: Run, zeros: int, is_warned: bool
+) -> None:
+    """5 % of them do not, more do, whatever the temperature that was asked for."""
+    tokens = [-1.0] * (20 - zeros) + [0.0] * zeros
+    found = run(_with(BASE, temperature=1.0, behavior_logp_tokens=tokens, completion_tokens=20))
+    messages = [each["message"] for each in found["warnings"] if each["code"] == "provenance"]
+    assert [("10.0% of the tokens" in message) for message in messages] == [True] * is_warned

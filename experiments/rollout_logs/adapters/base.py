@@ -46,9 +46,11 @@ class Adapter(NamedTuple):
             fields that speak for it.
         start: begins, given the first records; raises `InvalidInput` if the user must choose something first.
         split: the records inside one document.
+        takes_filter: whether a record may hold several answers, of which `--filter` names one.
     """
 
     name: str
     detect: Callable[[Raw], int]
     start: Callable[[Sequence[Raw], Request], Started]
     split: Callable[[Raw], Iterator[Raw | Excluded]] = _itself
+    takes_filter: bool = False

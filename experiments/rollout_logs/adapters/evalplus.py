@@ -63,4 +63,4 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
     return Started(convert, fields)
 
 
-ADAPTER = Adapter("evalplus", _detect, _start, _split)
+ADAPTER = Adapter("evalplus", _detect, _start, _split, takes_filter=True)

@@ -125,4 +125,4 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
     return Started(convert, fields)
 
 
-ADAPTER = Adapter("inspect", _detect, _start, _split)
+ADAPTER = Adapter("inspect", _detect, _start, _split, takes_filter=True)

@@ -101,4 +101,4 @@ def _answers(filtered: Any, repeats: int) -> list[Any]:
     return texts if len(texts) == repeats else [*texts, *[None] * repeats][:repeats]
 
 
-ADAPTER = Adapter("lm-eval", _detect, _start)
+ADAPTER = Adapter("lm-eval", _detect, _start, takes_filter=True)

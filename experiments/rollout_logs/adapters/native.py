@@ -6,6 +6,7 @@ from typing import Any
 
 from experiments.json_output import restore
 from experiments.rollout_logs.adapters.base import Adapter, Request, Started, Values
+from experiments.rollout_logs.adapters.common import hashed_prompt
 from experiments.rollout_logs.records import Raw
 from experiments.rollout_logs.schema import BY_NAME, IDENTIFIER, REASONS, TEXT
 from theory.errors import InvalidInput
@@ -22,10 +23,14 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 old_logprobs (behaviour or proximal), id and idx (mostly the number of the row)."""
 
 
+_UNNAMED = ("prompt", "question", "problem")
+"""Texts that a row without an identifier of its prompt goes by (R13)."""
+
+
 def _detect(raw: Raw) -> int:
     if "prompt_id" in raw.value:
         return 3
-    known = any(name in raw.value for name in ALIASES["prompt_id"])
+    known = any(name in raw.value for name in (*ALIASES["prompt_id"], *_UNNAMED))
     return int(
         known and any(name in raw.value for name in (*ALIASES["correct"], "correct", "reward"))
     )
@@ -38,17 +43,12 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
         found = [alias for alias in aliases if alias in seen]
         if name in fields or name in request.mapping or not found:
             continue
-        if len(found) > 1:
-            raise InvalidInput(
-                f"{first[0].path}: '{found[0]}' and '{found[1]}' could both be '{name}', "
-                f"say which: --map {name}={found[0]}"
-            )
-        fields[name] = found[0]
-    if "prompt_id" not in fields and "prompt_id" not in request.mapping:
-        raise InvalidInput(
-            f"{first[0].path}: no field is known to name the prompt, say which: --map prompt_id=FIELD"
-        )
+        fields[name] = _only(found, name, first)
     other_names = {name: source for name, source in fields.items() if name != source}
+    text = None
+    if "prompt_id" not in fields and "prompt_id" not in request.mapping:
+        text = _only([name for name in _UNNAMED if name in seen], "prompt_id", first)
+        fields["prompt_id"] = f"sha256 of {text}"
 
     def convert(raw: Raw) -> Iterator[Values]:
         values: dict[str, Any] = {}
@@ -62,6 +62,8 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
         for name, source in other_names.items():
             if name not in values and source in raw.value:
                 values[name] = raw.value[source]
+        if text is not None:
+            values |= hashed_prompt(raw.value.get(text))
         if isinstance(values.get("branch_id"), list):  # the steps of a branch name it
             values["branch_id"] = json.dumps(values["branch_id"])
         if reasons:
@@ -69,6 +71,19 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
         yield _from_cells(values) if raw.path.endswith(_TABLES) else values
 
     return Started(convert, fields)
+
+
+def _only(found: Sequence[str], name: str, first: Sequence[Raw]) -> str:
+    """The one field that can be meant."""
+    if not found:
+        raise InvalidInput(
+            f"{first[0].path}: no field is known to name the prompt, say which: --map {name}=FIELD"
+        )
+    if len(found) > 1:
+        raise InvalidInput(
+            f"{first[0].path}: '{found[0]}' and '{found[1]}' could both be '{name}', say which: --map {name}={found[0]}"
+        )
+    return found[0]
 
 
 def _from_cells(row: Values) -> Values:
