@@ -1,0 +1,62 @@
+"""E[p^s (1 - p)^f] of every population, the held-out ones by quadrature, so that exact programs reach them too."""
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from scipy.special import betaln, logsumexp, xlog1py, xlogy
+
+from experiments.allocation_bandit.regimes import Population
+from theory.exact.allocation.arms import SuccessProbability
+
+_GRID = np.linspace(-12.0, 12.0, 9601)
+"""Standard normal quadrature: the trapezoid rule is exact to rounding for such smooth integrands at this step."""
+
+
+def log_moment(
+    population: Population, successes: Int64[np.ndarray, " K"], failures: Int64[np.ndarray, " K"]
+) -> Float64[np.ndarray, " K"]:
+    """Log E[p^s (1 - p)^f] over the prompts of a population.
+
+    Args:
+        population: the law of p.
+        successes: [K] s.
+        failures: [K] f.
+
+    Returns:
+        [K] natural logs; -inf where no prompt can give both.
+    """
+    s, f = successes[:, None].astype(np.float64), failures[:, None].astype(np.float64)
+    parts: list[Float64[np.ndarray, " K"]] = []
+    for weight, a, b in population.betas:
+        parts.append(np.log(weight) + (betaln(a + s, b + f) - betaln(a, b))[:, 0])
+    for weight, point in population.points:
+        parts.append(np.log(weight) + (xlogy(s, point) + xlog1py(f, -point))[:, 0])
+    log_density = -(_GRID**2) / 2
+    log_density -= logsumexp(log_density)
+    for weight, mean, deviation in population.logit_normals:
+        logits = mean + deviation * _GRID
+        log_right, log_wrong = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)
+        parts.append(
+            np.log(weight) + logsumexp(log_density + s * log_right + f * log_wrong, axis=1)
+        )
+    return logsumexp(np.stack(parts), axis=0)
+
+
+def success_probability(population: Population) -> SuccessProbability:
+    """P(the next rollout succeeds | s, f) for a prompt of the population.
+
+    Args:
+        population: the law of p, taken as the prior.
+
+    Returns:
+        the posterior mean as a function; 0 for what cannot be seen in the population.
+    """
+
+    def mean(
+        successes: Int64[np.ndarray, " K"], failures: Int64[np.ndarray, " K"]
+    ) -> Float64[np.ndarray, " K"]:
+        here = log_moment(population, successes, failures)
+        more = log_moment(population, successes + 1, failures)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(here), 0.0, np.exp(more - here))
+
+    return mean
