@@ -105,7 +105,12 @@ def simulate(key: Key[Array, ""], allocator: Allocator, world: World, limits: Li
         done = _collect(key_update, allocator, state, rates, curve.spent, limits)
         learned = world.learn(parameters, done.groups)
         parameters = jnp.where(done.groups.complete, learned, parameters)
-        return parameters, done.state, _recorded(curve, done, world, parameters), ~done.groups.complete
+        return (
+            parameters,
+            done.state,
+            _recorded(curve, done, world, parameters),
+            ~done.groups.complete,
+        )
 
     _, _, curve, _ = jax.lax.while_loop(going, update, start)
     return curve

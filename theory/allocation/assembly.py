@@ -203,18 +203,30 @@ def _observe(
     accepted = closed & (wish.decision == Decision.COMMIT)
     state = drawn._replace(open=drawn.open & ~closed, ready=drawn.ready | accepted)
     complete = ~jnp.any(state.open) & (_to_open(refill, state) == 0)
-    groups = _groups(selection, batch_size, state, complete, given_up=closed & ~accepted)
-    learned = source.learn(state.belief, state.visited, state.successes, state.failures)
-    fresh = _empty(learned, state.open.size)._replace(update=state.update + 1)
-    return _opened(source, refill, pick_tree(complete, fresh, state)), groups
+    lost = jnp.where(closed & ~accepted, state.successes + state.failures, 0)
+
+    def full() -> tuple[AllocatorState, Groups]:
+        groups = _groups(selection, batch_size, state, lost)
+        learned = source.learn(state.belief, state.visited, state.successes, state.failures)
+        fresh = _empty(learned, state.open.size)._replace(update=state.update + 1)
+        return _opened(source, refill, fresh), groups
+
+    def under_way() -> tuple[AllocatorState, Groups]:
+        return _opened(source, refill, state), _no_groups(lost)
+
+    return jax.lax.cond(complete, full, under_way)
+
+
+def _no_groups(dropped: Int[Array, " P"]) -> Groups:
+    no, zeros = jnp.zeros(dropped.size, bool), jnp.zeros_like(dropped)
+    return Groups(no, zeros, zeros, jnp.asarray(False), zeros, zeros, dropped, zeros)
 
 
 def _groups(
     selection: Selection,
     batch_size: int,
     state: AllocatorState,
-    complete: Bool[Array, ""],
-    given_up: Bool[Array, " P"],
+    lost: Int[Array, " P"],
 ) -> Groups:
     size = state.successes + state.failures
     early = jnp.where(state.ready, state.opened_at, jnp.iinfo(jnp.int32).max)
@@ -231,10 +243,10 @@ def _groups(
         kept,
         successes,
         failures,
-        complete,
+        jnp.asarray(True),
         jnp.where(kept, state.successes, 0),
         jnp.where(kept, state.failures, 0),
-        jnp.where(given_up, size, 0) + jnp.where(complete, surplus, 0),
+        lost + surplus,
         replayed,
     )
 

@@ -59,21 +59,22 @@ def take(
     """
     wanted = jnp.asarray(count, jnp.int32)
     first, position = _next(stream.order, stream.position, wanted, eligible)
-    missing = wanted - jnp.max(first, initial=0)
-    epoch = stream.epoch + 1
-    order = _order(stream.key, epoch, eligible.size)
-    second, position_there = _next(
-        order, jnp.zeros_like(position), missing, eligible & (first == 0)
-    )
-    second = jnp.where(second > 0, second + jnp.max(first, initial=0), 0)
-    over = missing > 0
-    after = Stream(
-        stream.key,
-        jnp.where(over, order, stream.order),
-        jnp.where(over, position_there, position),
-        jnp.where(over, epoch, stream.epoch),
-    )
-    return after, jnp.where(over, first + second, first)
+    num_first = jnp.max(first, initial=0)
+
+    def same_epoch() -> tuple[Stream, Int[Array, " P"]]:
+        return stream._replace(position=position), first
+
+    def next_epoch() -> tuple[Stream, Int[Array, " P"]]:
+        epoch = stream.epoch + 1
+        order = _order(stream.key, epoch, eligible.size)
+        second, there = _next(
+            order, jnp.zeros_like(position), wanted - num_first, eligible & (first == 0)
+        )
+        places = first + jnp.where(second > 0, second + num_first, 0)
+        return Stream(stream.key, order, there, epoch), places
+
+    # A permutation is the dear part, and is drawn only when it is needed.
+    return jax.lax.cond(num_first < wanted, next_epoch, same_epoch)
 
 
 def _order(key: Key[Array, ""], epoch: Int[Array, ""], num_prompts: int) -> Int[Array, " P"]:
