@@ -224,24 +224,71 @@ def pareto_k(log_weights: Float[np.ndarray, "*batch N"]) -> Float64[np.ndarray, 
     return pareto_smooth(log_weights).pareto_k
 
 
-def _smooth_row(log_weights: Float64[np.ndarray, " N"]) -> float:
+def pareto_k_of_largest(largest: Float[np.ndarray, " M1"], num_weights: int) -> float:
+    """k-hat of many weights from the largest alone, where the others need not be in memory.
+
+    Args:
+        largest: [M + 1] natural log of the largest, in any order; M is `num_tail_weights`.
+        num_weights: N, of which they are the largest.
+
+    Returns:
+        `pareto_k` of all N.
+    """
+    ordered = np.sort(largest)
+    if np.isneginf(ordered[-1]) or num_tail_weights(num_weights) >= num_weights:
+        return math.inf
+    return _fit_tail(ordered)[0].shape
+
+
+def num_tail_weights(num_weights: int) -> int:
+    """How many of the largest weights are the tail.
+
+        ceil(min(N / 5, 3 sqrt(N)))
+
+    Args:
+        num_weights: N.
+
+    Returns:
+        M.
+    """
+    return math.ceil(min(num_weights / 5, 3 * math.sqrt(num_weights)))
+
+
+class _Tail(NamedTuple):
+    """A law fitted to excesses over a threshold; the scale means nothing where the shape is infinite."""
+
+    threshold: float
+    shape: float
+    scale: float
+
+
+def _fit_tail(ordered: Float[np.ndarray, " M1"]) -> tuple[_Tail, Bool[np.ndarray, " M"]]:
+    """The tail of ascending weights whose first is the threshold, and which of the others are above it."""
+    largest = ordered[-1]
+    # A threshold that underflows would leave excesses no fit can tell from the weights themselves.
+    floor = largest + math.log(np.finfo(np.float64).tiny)
+    threshold = math.exp(max(ordered[0], floor) - largest)
+    relative = np.exp(ordered[1:] - largest)
+    above = relative > threshold
+    if not above.any():
+        return _Tail(threshold, -math.inf, 0.0), above
+    if above.sum() < MIN_TAIL:
+        return _Tail(threshold, math.inf, 0.0), above
+    return _Tail(threshold, *fit_generalised_pareto(relative[above] - threshold)), above
+
+
+def _smooth_row(log_weights: Float[np.ndarray, " N"]) -> float:
     """Smooth one population in place and return its k-hat."""
     size = log_weights.size
-    num_tail = math.ceil(min(size / 5, 3 * math.sqrt(size)))
+    num_tail = num_tail_weights(size)
     largest = log_weights.max()
     if np.isneginf(largest) or num_tail >= size:
         return math.inf
-    order = np.argsort(log_weights, kind="stable")
-    # A threshold that underflows would leave excesses no fit can tell from the weights themselves.
-    floor = largest + math.log(np.finfo(np.float64).tiny)
-    threshold = math.exp(max(log_weights[order[-num_tail - 1]], floor) - largest)
-    tail = order[-num_tail:]
-    tail = tail[np.exp(log_weights[tail] - largest) > threshold]
-    if tail.size == 0:
-        return -math.inf
-    if tail.size < MIN_TAIL:
-        return math.inf
-    shape, scale = fit_generalised_pareto(np.exp(log_weights[tail] - largest) - threshold)
+    order = np.argsort(log_weights, kind="stable")[-num_tail - 1 :]
+    (threshold, shape, scale), above = _fit_tail(log_weights[order])
+    if not math.isfinite(shape):
+        return shape
+    tail = order[1:][above]
     levels = (np.arange(tail.size) + 0.5) / tail.size
     log_survival = np.log1p(-levels)
     excess = -log_survival if shape == 0 else np.expm1(-shape * log_survival) / shape

@@ -229,18 +229,26 @@ def median_interval(values: Column, level: float) -> IntervalRecord | None:
     Returns:
         The interval, or None where even the extremes hold it less often.
     """
-    n = values.size
-    if n == 0:
-        return None
-    j = int(stats.binom.ppf((1 - level) / 2, n, 0.5))
-    while j > 0 and stats.binom.cdf(j - 1, n, 0.5) > (1 - level) / 2:
-        j -= 1
-    if j == 0:
+    ranks = median_ranks(values.size, level)
+    if ranks is None:
         return None
     ordered = np.sort(values)
-    return IntervalRecord(
-        float(ordered[j - 1]),
-        float(ordered[n - j]),
-        level,
-        "order statistics over tasks (binomial)",
-    )
+    low, high = (float(ordered[rank - 1]) for rank in ranks)
+    return IntervalRecord(low, high, level, "order statistics over tasks (binomial)")
+
+
+def median_ranks(num_values: int, level: float) -> tuple[int, int] | None:
+    """The ranks of `median_interval`.
+
+    Args:
+        num_values: n.
+        level: nominal coverage.
+
+    Returns:
+        j and n + 1 - j, or None where even the extremes hold the median less often.
+    """
+    n = num_values
+    j = int(stats.binom.ppf((1 - level) / 2, n, 0.5)) if n else 0
+    while j > 0 and stats.binom.cdf(j - 1, n, 0.5) > (1 - level) / 2:
+        j -= 1
+    return (j, n + 1 - j) if j else None

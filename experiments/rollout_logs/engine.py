@@ -37,16 +37,21 @@ from experiments.rollout_logs.statistics import (
     costs,
     coverage,
     noisy_verdicts,
+    off_policy_coverage,
     rewards,
     scores,
     selection,
+    unit_weights,
     votes,
     weight_columns,
+    weight_tails,
     weights,
 )
 from experiments.rollout_logs.task_rows import keep_prompts, make_prompts, task_rows
 from experiments.rollout_logs.task_table import Log, Success, make_table, success_of
+from experiments.rollout_logs.unit_weights import unit_columns
 from experiments.rollout_logs.warnings import warnings_of
+from experiments.rollout_logs.weight_tails import AlphaLimit, Tail, alpha_limit, tails_of
 from theory.errors import InvalidInput
 
 _FAMILIES = (
@@ -57,6 +62,7 @@ _FAMILIES = (
     scores.columns,
     costs.columns,
     weight_columns.columns,
+    off_policy_coverage.columns,
 )
 # Random subsets of a weighted vote, for all rows together.
 _SUBSET_WORK = 2 * 10**6
@@ -175,10 +181,15 @@ def _analyze(
     )
     chunks = track(task_rows(connection, facts.present), "computing statistics")
     table = make_table(chunks, _FAMILIES, success, options, backend.in_order)
+    if facts.present["token_log_ratios"]:
+        table |= unit_columns(connection, facts.prompts, options)
     log = Log(facts, options, success, table)
+    tails = tails_of(connection, facts, table, options)
+    both = facts.present["base_logp"] and facts.present["behavior_logp"]
+    limit = alpha_limit(connection, facts, weights.LEAST_ESS, options) if both else None
     pooled = pool_scores(connection, success) if facts.present["score"] else None
     median = _median(connection, "completion_tokens")
-    drafts = _watched(_drafts(log, pooled, median), watch)
+    drafts = _watched(_drafts(log, pooled, median, tails, limit), watch)
     statistics = with_intervals(drafts, facts.prompts, options)
     return Analysis(
         inputs=tuple(opened.inputs),
@@ -197,7 +208,13 @@ def _analyze(
     )
 
 
-def _drafts(log: Log, pooled: PooledScores | None, median_tokens: float | None) -> Iterator[Draft]:
+def _drafts(
+    log: Log,
+    pooled: PooledScores | None,
+    median_tokens: float | None,
+    tails: Mapping[str, Tail],
+    limit: AlphaLimit | None,
+) -> Iterator[Draft]:
     """Family by family, so that the numbers of all tasks are held for one family at a time."""
     yield from coverage.drafts(log)
     yield from noisy_verdicts.drafts(log)
@@ -208,6 +225,9 @@ def _drafts(log: Log, pooled: PooledScores | None, median_tokens: float | None) 
     yield from calibration.drafts(log, pooled)
     yield from costs.drafts(log, median_tokens)
     yield from weights.drafts(log)
+    yield from weight_tails.drafts(log, tails, limit)
+    yield from off_policy_coverage.drafts(log)
+    yield from unit_weights.drafts(log)
 
 
 def _watched(drafts: Iterator[Draft], watch: Callable[[Draft], None]) -> Iterator[Draft]:

@@ -53,6 +53,8 @@ _COUNTED = [
     "env_steps",
     "prompt_hashed",
     "completion",
+    "token_log_ratios",
+    "turn_log_ratios",
 ]
 _SETTINGS = ("sampler", "temperature", "top_p", "top_k", "min_p")
 _LOGPS = ("base_logp", "behavior_logp", "target_logp")

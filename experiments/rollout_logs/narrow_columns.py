@@ -98,6 +98,8 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
         "missing_logp_tokens", "BIGINT", ("_missing_logp_tokens",), "_missing_logp_tokens"
     ),
     NarrowColumn("zero_logp_tokens", "BIGINT", ("_zero_logp_tokens",), "_zero_logp_tokens"),
+    NarrowColumn("token_log_ratios", "DOUBLE[]", ("_token_log_ratios",), "_token_log_ratios"),
+    NarrowColumn("turn_log_ratios", "DOUBLE[]", ("_turn_log_ratios",), "_turn_log_ratios"),
     NarrowColumn("completion", "VARCHAR", ("_text",), "_text"),
 )
 

@@ -61,6 +61,18 @@ def rates_of(tpr: float | None, fpr: float | None) -> tuple[float, float] | None
     return tpr, fpr
 
 
+def band_of(clip: float) -> tuple[float, float]:
+    """The band that masked weights are kept in.
+
+    Args:
+        clip: C.
+
+    Returns:
+        1/C and C, or 0 and C where that is no band.
+    """
+    return (1 / clip if clip > 1 else 0.0), clip
+
+
 def check_options(options: AnalysisOptions) -> None:
     """Refuse what cannot be meant.
 

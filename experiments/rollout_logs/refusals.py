@@ -179,6 +179,20 @@ def refuse(code: str, found: str) -> Refused:
     return Refused(code, f"{found}: {refusal.words}; {refusal.option}")
 
 
+def refuse_for(code: str, found: str, mend: str) -> Refused:
+    """A condition that is near to one of the codes, with a mend of its own.
+
+    Args:
+        code: R0 ... R20.
+        found: what this log has, and why the number would mislead; without a semicolon.
+        mend: what to do to have an honest one; without a semicolon.
+
+    Returns:
+        The refusal on one line.
+    """
+    return Refused(code, f"{found}; {mend}")
+
+
 def warn(code: str, found: str, num_rows: int) -> Warned:
     """The same condition where a number is still given.
 

@@ -29,6 +29,7 @@ from experiments.rollout_logs.typed_fields import (
 )
 
 _BATCH = 20_000
+_BATCH_TOKENS = 4_000_000  # with a log ratio of their own
 _EXAMPLES = 5
 
 
@@ -195,14 +196,16 @@ def stage_checked(
     path = folder / "typed.parquet"
     with pq.ParquetWriter(path, ARROW_SCHEMA, compression="lz4") as writer:
         batch: list[dict[str, Any]] = []
+        tokens = 0
         for record in track(opened.records(), "reading rows"):
             rows += 1
             if isinstance(record, Row):
                 seen |= record.values.keys()
                 batch.append(typed_row(record.values))
-                if len(batch) == _BATCH:
+                tokens += len(record.values.get("_token_log_ratios", ()))
+                if len(batch) == _BATCH or tokens > _BATCH_TOKENS:
                     writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=ARROW_SCHEMA))
-                    batch = []
+                    batch, tokens = [], 0
                 continue
             excluded[record.reason] += 1
             places = examples.get(record.reason, ())

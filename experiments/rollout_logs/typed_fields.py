@@ -29,6 +29,8 @@ _PRIVATE = {
     "_prompt_hashed": ("BOOLEAN", pa.bool_()),
     "_missing_logp_tokens": ("BIGINT", pa.int64()),
     "_zero_logp_tokens": ("BIGINT", pa.int64()),
+    "_token_log_ratios": ("DOUBLE[]", pa.list_(pa.float64())),
+    "_turn_log_ratios": ("DOUBLE[]", pa.list_(pa.float64())),
 }
 LONGEST_TEXT = 20_000  # characters of a completion that are kept to be looked at
 

@@ -37,7 +37,22 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Weights and effective sample size",
-        ("is_mean", "snis_mean", "ess", "max_weight", "clipped_share", "power_"),
+        (
+            "is_mean",
+            "snis_mean",
+            "masked_mean",
+            "off_policy_",
+            "ess",
+            "max_weight",
+            "pareto_k",
+            "clipped_share",
+            "tis_",
+            "masked_share",
+            "power_",
+            "token_",
+            "turn_",
+            "prefix_",
+        ),
     ),
 )
 """Title -> beginnings of the names of its statistics; the rest stands under `OTHER`."""
@@ -251,7 +266,10 @@ def why_and_mend(code: str, reason: str) -> tuple[str, str | None]:
     known = REFUSALS.get(code)
     if known is None:
         return reason, None
-    return reason.removesuffix(f"; {known.option}"), known.option
+    if reason.endswith(f"; {known.option}"):
+        return reason.removesuffix(f"; {known.option}"), known.option
+    why, found, mend = reason.rpartition("; ")
+    return (why, mend) if found else (reason, known.option)
 
 
 def compact(names: Sequence[str]) -> list[str]:

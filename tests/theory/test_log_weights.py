@@ -163,6 +163,16 @@ def test_pareto_smoothing_against_another_implementation(
     np.testing.assert_allclose(normalised[[-1, -5, 0]], log_probs, rtol=1e-10)
 
 
+@pytest.mark.parametrize("size", [1, 3, 5, 50, 51, 997])
+def test_the_tail_needs_only_the_largest(size: int) -> None:
+    rng = np.random.default_rng(size)
+    for values in (rng.standard_t(2, size), np.round(rng.normal(size=size), 1), np.zeros(size)):
+        largest = rng.permutation(np.sort(values)[-lw.num_tail_weights(size) - 1 :])
+        assert lw.pareto_k_of_largest(largest, size) == float(lw.pareto_k(values))
+    assert lw.num_tail_weights(10_000) == 300 and lw.num_tail_weights(100) == 20
+    assert lw.pareto_k_of_largest(np.full(3, -INF), 5) == INF
+
+
 def test_fit_recovers_the_shape_of_exact_quantiles() -> None:
     """Up to the shrinkage towards 1/2, which is known."""
     levels = (np.arange(5000) + 0.5) / 5000

@@ -8,10 +8,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from experiments.rollout_logs.options import AnalysisOptions
+from experiments.rollout_logs.options import AnalysisOptions, band_of
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, usable_logp
-from theory.estimators.off_policy import weigh_tasks
+from theory.estimators.off_policy import (
+    effective_sizes,
+    importance_mean,
+    masked,
+    truncated,
+    weigh_tasks,
+)
 
 
 def log_weights_of(rows: TaskRows) -> Column | None:
@@ -48,7 +54,7 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     if weights is not None:
         found |= _summary("is", weights, rows.offsets)
         found["is_clipped"] = sums(weights > np.log(options.clip), rows.offsets)
-        found |= _means(weights, outcome, rows.offsets)
+        found |= _means(weights, outcome, rows.offsets) | _applied(weights, outcome, rows, options)
     if options.power_alpha is not None and {"base_logp", "behavior_logp"} <= rows.columns.keys():
         base, behavior = usable_logp(rows, "base_logp"), usable_logp(rows, "behavior_logp")
         power = options.power_alpha * base - behavior
@@ -58,6 +64,20 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         won = sums(weighed.relative * np.nan_to_num(judged), rows.offsets)
         found["power_accuracy"] = _ratio(won, weighed.total)
     return found
+
+
+def _applied(
+    weights: Column, values: Column, rows: TaskRows, options: AnalysisOptions
+) -> dict[str, Column]:
+    """The same of weights as trainers apply them."""
+    cut = truncated(weights, options.clip, "seq").log_weights
+    kept = masked(weights, *band_of(options.clip), "seq").log_weights
+    return {
+        "is_tis_ess": effective_sizes(weigh_tasks(cut, rows.offsets)),
+        "is_masked": sums(np.isneginf(kept), rows.offsets),
+        "tis_mean": importance_mean(cut, values, rows.offsets),
+        "masked_mean": importance_mean(kept, values, rows.offsets),
+    }
 
 
 def _value(rows: TaskRows, success: Success) -> Column:

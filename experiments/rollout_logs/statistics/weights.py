@@ -26,6 +26,7 @@ from experiments.rollout_logs.logp_checks import (
     same_law,
     sums_not_means,
 )
+from experiments.rollout_logs.options import band_of
 from experiments.rollout_logs.refusals import Refused, refuse
 from experiments.rollout_logs.task_table import Column, Log
 
@@ -39,26 +40,49 @@ def drafts(log: Log) -> list[Draft]:
         log: facts and table.
 
     Returns:
-        is_mean, snis_mean, ess, ess_fraction, max_weight, clipped_share, and with an exponent power_ess, power_max_weight, power_accuracy.
+        is_mean, snis_mean, tis_mean, masked_mean, ess, ess_fraction, max_weight, clipped_share, tis_ess_fraction, masked_share, and with an exponent power_ess, power_max_weight, power_accuracy.
     """
+    low, clip = band_of(log.options.clip)
     made = [
         _mean(log, "is_mean", "sum of w r over n", "is-seq"),
         _mean(log, "snis_mean", "sum of w r over sum of w", "snis-seq, bias of order 1/n"),
-        _ess(log, "ess", "is", _weight_checks(log)),
+        _mean(
+            log,
+            "tis_mean",
+            f"sum of min(w, {clip:g}) r over n",
+            f"tis-seq {clip:g}, biased towards 0",
+        ),
+        _mean(
+            log,
+            "masked_mean",
+            f"sum of w r over n with w outside of [{low:g}, {clip:g}] taken as 0",
+            f"mask-seq {low:g} {clip:g}, biased: rows are dropped",
+        ),
+        _ess(log, "ess", "is", weight_checks(log)),
         _fraction(log),
-        _largest(log, "max_weight", "is", _weight_checks(log)),
+        _largest(log, "max_weight", "is", weight_checks(log)),
         _clipped(log),
+        _applied_fraction(log),
+        _masked(log),
     ]
     if log.options.power_alpha is not None:
         made += [
-            _ess(log, "power_ess", "power", _power_checks()),
-            _largest(log, "power_max_weight", "power", _power_checks()),
+            _ess(log, "power_ess", "power", power_checks()),
+            _largest(log, "power_max_weight", "power", power_checks()),
             _power_accuracy(log),
         ]
     return made
 
 
-def _weight_checks(log: Log) -> tuple[Check, ...]:
+def weight_checks(log: Log) -> tuple[Check, ...]:
+    """What weights of whole sequences must pass.
+
+    Args:
+        log: its facts.
+
+    Returns:
+        The checks in the order in which they speak.
+    """
     if not log.facts.present["target_logp"]:
         return (weight_present, one_policy, _few_without_weight)
     return (
@@ -73,7 +97,12 @@ def _weight_checks(log: Log) -> tuple[Check, ...]:
     )
 
 
-def _power_checks() -> tuple[Check, ...]:
+def power_checks() -> tuple[Check, ...]:
+    """What weights of sequence power must pass.
+
+    Returns:
+        The checks in the order in which they speak.
+    """
     return (
         has("base_logp"),
         behavior_present,
@@ -105,11 +134,26 @@ def weight_present(log: Log) -> Refused | None:
     return refuse("R0", "no row has target_logp or log_weight")
 
 
-def _statistic(log: Log, name: str, estimator: str, unit: str, kind: str) -> Statistic:
+def statistic_of(log: Log, name: str, estimator: str, unit: str, kind: str) -> Statistic:
+    """A statistic of weighted rows, without its value.
+
+    Args:
+        log: facts and table.
+        name: of the statistic.
+        estimator: how it is made.
+        unit: of the number.
+        kind: "is", "power", or "limit" where all exponents are meant.
+
+    Returns:
+        The statistic.
+    """
     number = log.table.get(f"{kind}_number")
     missing = 0 if number is None else int(log.facts.rows - number.sum())
     samples = None if number is None or not number.size else (int(number.min()), int(number.max()))
-    words = f"power alpha = {log.options.power_alpha:g} of the sum" if kind == "power" else "exact"
+    words = "exact"
+    if kind != "is":
+        alpha = log.options.power_alpha
+        words = f"power alpha{f' = {alpha:g}' if kind == 'power' else ''} of the sum"
     return Statistic(
         name,
         None,
@@ -120,12 +164,21 @@ def _statistic(log: Log, name: str, estimator: str, unit: str, kind: str) -> Sta
         missing=f"rows without a usable log probability are left out ({missing})",
         nan="counts as missing",
         policy=log.facts.policy._replace(
-            evaluated="base policy to the power alpha" if kind == "power" else "target policy"
+            evaluated="target policy" if kind == "is" else "base policy to the power alpha"
         ),
     )
 
 
-def _refused(statistic: Statistic, refusal: Refused) -> Draft:
+def refused_statistic(statistic: Statistic, refusal: Refused) -> Draft:
+    """The row of a number that is not given.
+
+    Args:
+        statistic: of `statistic_of`.
+        refusal: why.
+
+    Returns:
+        The draft.
+    """
     return refused(
         statistic.name,
         refusal,
@@ -137,23 +190,31 @@ def _refused(statistic: Statistic, refusal: Refused) -> Draft:
 
 def _mean(log: Log, name: str, estimator: str, label: str) -> Draft:
     value = "reward" if log.facts.present["reward"] else log.success.words
-    statistic = _statistic(
+    statistic = statistic_of(
         log,
         name,
         f"{estimator} in each task, r is {value}, mean over tasks ({label})",
         "task",
         "is",
     )
-    refusal = first_refusal(log, _weight_checks(log))
+    refusal = first_refusal(log, weight_checks(log))
     if refusal is None and not log.facts.present["reward"]:
         refusal = has_success(log)
     if refusal is not None:
-        return _refused(statistic, refusal)
-    return mean_over_tasks(statistic._replace(notes=_diagnostics(log, "is")), log.table[name])
+        return refused_statistic(statistic, refusal)
+    return mean_over_tasks(statistic._replace(notes=diagnostics(log, "is")), log.table[name])
 
 
-def _diagnostics(log: Log, kind: str) -> tuple[str, ...]:
-    """Effective sample size and largest share beside every reweighted number."""
+def diagnostics(log: Log, kind: str) -> tuple[str, ...]:
+    """Effective sample size and largest share beside every reweighted number.
+
+    Args:
+        log: its table.
+        kind: "is" or "power".
+
+    Returns:
+        Notes.
+    """
     ess, largest = log.table[f"{kind}_ess"], log.table[f"{kind}_max"]
     known = np.isfinite(ess)
     if not known.any():
@@ -181,16 +242,16 @@ def _log_sum(logs: Column) -> float:
 
 
 def _ess(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
-    statistic = _statistic(
+    statistic = statistic_of(
         log, name, "(sum w)^2 / sum w^2 in each task, median over tasks", "row", kind
     )
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return _refused(statistic, refusal)
+        return refused_statistic(statistic, refusal)
     values = log.table[f"{kind}_ess"]
     known = values[np.isfinite(values)]
     if not known.size:
-        return Draft(statistic._replace(notes=_diagnostics(log, kind)))
+        return Draft(statistic._replace(notes=diagnostics(log, kind)))
     notes = (
         f"minimum {known.min():.6g}",
         f"pooled over all rows {_pooled_ess(log, kind):.6g}",
@@ -200,12 +261,12 @@ def _ess(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
 
 
 def _fraction(log: Log) -> Draft:
-    statistic = _statistic(
+    statistic = statistic_of(
         log, "ess_fraction", "ess over rows in each task, median over tasks", "share", "is"
     )
-    refusal = first_refusal(log, _weight_checks(log))
+    refusal = first_refusal(log, weight_checks(log))
     if refusal is not None:
-        return _refused(statistic, refusal)
+        return refused_statistic(statistic, refusal)
     number = log.table["is_number"]
     values = log.table["is_ess"] / np.where(number > 0, number, np.nan)
     known = values[np.isfinite(values)]
@@ -217,16 +278,16 @@ def _fraction(log: Log) -> Draft:
 
 
 def _largest(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
-    statistic = _statistic(
+    statistic = statistic_of(
         log, name, "largest w over sum of w in each task, median over tasks", "share", kind
     )
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return _refused(statistic, refusal)
+        return refused_statistic(statistic, refusal)
     values = log.table[f"{kind}_max"]
     known = values[np.isfinite(values)]
     if not known.size:
-        return Draft(statistic._replace(notes=_diagnostics(log, kind)))
+        return Draft(statistic._replace(notes=diagnostics(log, kind)))
     peak, totals = log.table[f"{kind}_peak"], log.table[f"{kind}_log_total"]
     pooled = float(np.exp(peak.max() - _log_sum(totals)))
     notes = (
@@ -239,25 +300,58 @@ def _largest(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft
 
 def _clipped(log: Log) -> Draft:
     clip = log.options.clip
-    statistic = _statistic(log, "clipped_share", f"rows with w > {clip:g} over rows", "share", "is")
-    refusal = first_refusal(log, _weight_checks(log))
+    statistic = statistic_of(
+        log, "clipped_share", f"rows with w > {clip:g} over rows", "share", "is"
+    )
+    refusal = first_refusal(log, weight_checks(log))
     if refusal is not None:
-        return _refused(statistic, refusal)
+        return refused_statistic(statistic, refusal)
     return ratio_over_tasks(statistic, log.table["is_clipped"], log.table["is_number"])
 
 
+def _applied_fraction(log: Log) -> Draft:
+    clip = log.options.clip
+    statistic = statistic_of(
+        log,
+        "tis_ess_fraction",
+        f"ess of min(w, {clip:g}) over rows in each task, median over tasks",
+        "share",
+        "is",
+    )
+    refusal = first_refusal(log, weight_checks(log))
+    if refusal is not None:
+        return refused_statistic(statistic, refusal)
+    number = log.table["is_number"]
+    notes = (
+        "cut weights are alike: ess_fraction, of the raw weights, is what is left of the sample",
+    )
+    values = log.table["is_tis_ess"] / np.where(number > 0, number, np.nan)
+    return median_over_tasks(statistic._replace(notes=notes), values)
+
+
+def _masked(log: Log) -> Draft:
+    low, high = band_of(log.options.clip)
+    statistic = statistic_of(
+        log, "masked_share", f"rows with w outside of [{low:g}, {high:g}] over rows", "share", "is"
+    )
+    refusal = first_refusal(log, weight_checks(log))
+    if refusal is not None:
+        return refused_statistic(statistic, refusal)
+    return ratio_over_tasks(statistic, log.table["is_masked"], log.table["is_number"])
+
+
 def _power_accuracy(log: Log) -> Draft:
-    statistic = _statistic(
+    statistic = statistic_of(
         log,
         "power_accuracy",
         f"sum of w over successes / sum of w in each task, mean over tasks; a success is: {log.success.words}",
         "task",
         "power",
     )
-    refusal = first_refusal(log, (*_power_checks(), has_success, _enough_ess))
+    refusal = first_refusal(log, (*power_checks(), has_success, _enough_ess))
     if refusal is not None:
-        return _refused(statistic, refusal)
-    notes = _diagnostics(log, "power")
+        return refused_statistic(statistic, refusal)
+    notes = diagnostics(log, "power")
     return mean_over_tasks(statistic._replace(notes=notes), log.table["power_accuracy"])
 
 

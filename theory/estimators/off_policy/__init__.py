@@ -18,7 +18,9 @@ from theory.estimators.off_policy.pass_at_k import (
     noise_corrected_pass_at_k as noise_corrected_pass_at_k,
 )
 from theory.estimators.off_policy.pass_at_k import off_policy_pass_at_k as off_policy_pass_at_k
+from theory.estimators.off_policy.pass_at_k import off_policy_pass_at_ks as off_policy_pass_at_ks
 from theory.estimators.off_policy.power import largest_alpha as largest_alpha
+from theory.estimators.off_policy.power import largest_alpha_of_rank as largest_alpha_of_rank
 from theory.estimators.off_policy.power import power_accuracy as power_accuracy
 from theory.estimators.off_policy.power import power_log_weights as power_log_weights
 from theory.estimators.off_policy.ratios import (

@@ -3,6 +3,8 @@
 Source: this project; the on-policy case is the estimator of Chen et al. 2021 (arXiv 2107.03374).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.stats import hypergeom
@@ -11,7 +13,7 @@ from theory.errors import InvalidInput
 from theory.estimators.subsets import alike, check_subset_size
 
 # Products of a few such weights still fit float64, and one of them means that nothing can be said.
-_LARGEST = 100.0
+LARGEST = 100.0
 
 
 def off_policy_pass_at_k(
@@ -35,15 +37,36 @@ def off_policy_pass_at_k(
     Raises:
         InvalidInput: k below 1 or above s, or a weight or verdict that is missing or infinite.
     """
+    return off_policy_pass_at_ks(log_weights, correct, (k,))[:, 0]
+
+
+def off_policy_pass_at_ks(
+    log_weights: Float64[np.ndarray, "n s"], correct: Float64[np.ndarray, "n s"], ks: Sequence[int]
+) -> Float64[np.ndarray, "n k"]:
+    """`off_policy_pass_at_k` at several k for the price of the largest.
+
+    Args:
+        log_weights: [n, s].
+        correct: [n, s].
+        ks: each at most s.
+
+    Returns:
+        [n, number of ks].
+
+    Raises:
+        InvalidInput: as `off_policy_pass_at_k`.
+    """
     num_samples = correct.shape[1]
-    if not 1 <= k <= num_samples:
+    k = max(ks, default=0)
+    if not 1 <= min(ks, default=0) <= k <= num_samples:
         raise InvalidInput(f"k = {k}: must be from 1 to the {num_samples} samples of a task")
-    if not (log_weights <= _LARGEST).all() or not np.isfinite(correct).all():
+    if not (log_weights <= LARGEST).all() or not np.isfinite(correct).all():
         raise InvalidInput(
             "weights and verdicts: every sample needs both, leave whole tasks out; "
-            f"no weight may be above e^{_LARGEST:g}"
+            f"no weight may be above e^{LARGEST:g}"
         )
-    return 1 - mean_of_subset_products(1 - np.exp(log_weights) * correct, k)
+    means = means_of_subset_products(1 - np.exp(log_weights) * correct, k)
+    return 1 - means[:, list(ks)]
 
 
 def corrected_verdicts(
@@ -124,14 +147,27 @@ def mean_of_subset_products(
 
         e_k(a_1, ..., a_s) / C(s, k),    by  M_j <- ((i - j)/i) M_j + (j/i) a_i M_{j-1}
 
-    Means and not sums: nothing overflows that is not large itself.
-
     Args:
         factors: [n, s].
         k: at most s.
 
     Returns:
         [n].
+    """
+    return means_of_subset_products(factors, k)[:, k]
+
+
+def means_of_subset_products(
+    factors: Float64[np.ndarray, "n s"], k: int
+) -> Float64[np.ndarray, "n k1"]:
+    """`mean_of_subset_products` at 0, 1, ..., k. Means and not sums: nothing overflows that is not large itself.
+
+    Args:
+        factors: [n, s].
+        k: at most s.
+
+    Returns:
+        [n, k + 1].
     """
     means = np.zeros((factors.shape[0], k + 1))
     means[:, 0] = 1.0
@@ -140,4 +176,4 @@ def mean_of_subset_products(
         joined = factors[:, i - 1, None] * means[:, :-1]
         kept = np.maximum(i - sizes, 0.0) * means[:, 1:]
         means[:, 1:] = np.where(sizes <= i, (kept + sizes * joined) / i, 0.0)
-    return means[:, k]
+    return means

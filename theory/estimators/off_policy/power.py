@@ -6,6 +6,7 @@ It collapses with length: on five published rollouts of a thousand tokens alpha 
 1/alpha is another law, and the length-normalised weight a third; neither is computed here.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ Rows = Float64[np.ndarray, " m"]
 Offsets = Int64[np.ndarray, " n1"]
 
 # Widest exponent that is searched.
-_LARGEST = 1024.0
+LARGEST_ALPHA = 1024.0
 
 
 class PowerAccuracy(NamedTuple):
@@ -106,25 +107,71 @@ def largest_alpha(
     Raises:
         InvalidInput: a limit that is not above 1, or no task with a weight.
     """
-    if not least_ess > 1:
-        raise InvalidInput(f"least ESS {least_ess}: must be above 1, which every sample keeps")
 
     def median(alpha: float) -> float:
-        weights = power_log_weights(alpha, base_log_probs, behavior_log_probs)
-        sizes = effective_sizes(weigh_tasks(weights, offsets))
-        known = sizes[np.isfinite(sizes)]
-        if not known.size:
-            raise InvalidInput("base and behavior log probabilities: no task has both")
-        return float(np.median(known))
+        return float(np.median(_sizes(alpha, base_log_probs, behavior_log_probs, offsets)))
 
+    return _crossing(median, least_ess)
+
+
+def largest_alpha_of_rank(
+    base_log_probs: Rows, behavior_log_probs: Rows, offsets: Offsets, least_ess: float, rank: int
+) -> float:
+    """The same where the effective sample size of the task of that rank falls under the limit, not the median one.
+
+    Ranks j and n + 1 - j that hold the median of the population at every exponent give an interval of the exponent at which that median falls under the limit, as far as
+    the sizes fall.
+
+    Args:
+        base_log_probs: [m] task by task.
+        behavior_log_probs: [m].
+        offsets: [n + 1] where each task begins.
+        least_ess: limit, above 1.
+        rank: from 1, the least effective sample size, to the number of tasks that have one.
+
+    Returns:
+        As `largest_alpha`.
+
+    Raises:
+        InvalidInput: as `largest_alpha`, or no such rank.
+    """
+
+    def size(alpha: float) -> float:
+        sizes = _sizes(alpha, base_log_probs, behavior_log_probs, offsets)
+        if not 1 <= rank <= sizes.size:
+            raise InvalidInput(
+                f"rank {rank}: must be from 1 to the {sizes.size} tasks with weights"
+            )
+        return float(np.sort(sizes)[rank - 1])
+
+    return _crossing(size, least_ess)
+
+
+def _sizes(
+    alpha: float, base_log_probs: Rows, behavior_log_probs: Rows, offsets: Offsets
+) -> Float64[np.ndarray, " k"]:
+    """Effective sample sizes of the tasks that have one."""
+    weights = power_log_weights(alpha, base_log_probs, behavior_log_probs)
+    sizes = effective_sizes(weigh_tasks(weights, offsets))
+    known = sizes[np.isfinite(sizes)]
+    if not known.size:
+        raise InvalidInput("base and behavior log probabilities: no task has both")
+    return known
+
+
+def _crossing(size: Callable[[float], float], least_ess: float) -> float:
+    if not least_ess > 1:
+        raise InvalidInput(f"least ESS {least_ess}: must be above 1, which every sample keeps")
+    # Equal weights keep all their rows whatever the last bits say.
+    least_ess *= 1 - 1e-12
     low, high = 1.0, 2.0
-    if median(low) < least_ess:
+    if size(low) < least_ess:
         return float("nan")
-    while median(high) >= least_ess:
-        if high >= _LARGEST:
+    while size(high) >= least_ess:
+        if high >= LARGEST_ALPHA:
             return float("inf")
         low, high = high, 2 * high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if median(middle) >= least_ess else (low, middle)
+        low, high = (middle, high) if size(middle) >= least_ess else (low, middle)
     return low

@@ -13,6 +13,7 @@ from theory.estimators.off_policy import (
     exact,
     importance_mean,
     largest_alpha,
+    largest_alpha_of_rank,
     length_normalised_log_ratios,
     masked,
     missing_log_probs,
@@ -272,6 +273,18 @@ def test_the_last_alpha_that_keeps_the_limit() -> None:
     # Of a sampler that was sharpened already there may be nothing left at alpha = 1.
     assert np.isnan(largest_alpha(log_probs, 30 * log_probs, offsets, 4.0))
     assert np.isinf(largest_alpha(np.zeros(4), np.zeros(4), whole(4), 4.0))
+    # The task of each rank by itself; the middle one is the median.
+    num_tasks = offsets.size - 1
+    ranks = [
+        largest_alpha_of_rank(log_probs, log_probs, offsets, 3.0, rank + 1)
+        for rank in range(num_tasks)
+    ]
+    assert ranks == sorted(ranks) and len(set(ranks)) > 1
+    if num_tasks % 2:
+        assert ranks[num_tasks // 2] == alpha
+    for rank in (0, num_tasks + 1):
+        with pytest.raises(InvalidInput, match="rank"):
+            largest_alpha_of_rank(log_probs, log_probs, offsets, 3.0, rank)
     with pytest.raises(InvalidInput, match="above 1"):
         largest_alpha(log_probs, log_probs, offsets, 1.0)
     with pytest.raises(InvalidInput, match="no task has both"):

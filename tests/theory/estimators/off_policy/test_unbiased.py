@@ -28,6 +28,7 @@ from theory.estimators.off_policy import (
     masked,
     noise_corrected_pass_at_k,
     off_policy_pass_at_k,
+    off_policy_pass_at_ks,
     per_decision_mean,
     power_accuracy,
     power_log_weights,
@@ -225,6 +226,13 @@ def test_products_over_subsets() -> None:
         ]
         np.testing.assert_allclose(mean_of_subset_products(factors, k), direct, rtol=1e-10)
         np.testing.assert_allclose(mean_of_subset_products(factors[:, ::-1], k), direct, rtol=1e-10)
+    weights = np.random.default_rng(6).normal(size=(3, 7))
+    found = off_policy_pass_at_ks(weights, factors, (4, 1, 7))
+    for place, k in enumerate((4, 1, 7)):
+        np.testing.assert_array_equal(found[:, place], off_policy_pass_at_k(weights, factors, k))
+    for ks in ((), (0, 1), (2, 8)):
+        with pytest.raises(InvalidInput, match="must be from 1 to the 7"):
+            off_policy_pass_at_ks(weights, factors, ks)
 
 
 def test_equal_weights_give_pass_at_k() -> None:
