@@ -6,6 +6,8 @@ Hashes have 64 bits: among 10,000 answers of a prompt two share one by chance wi
 from collections.abc import Collection
 from typing import NamedTuple
 
+from experiments.rollout_logs.typed_fields import TOKEN_RATIOS, TURN_RATIOS
+
 # What ends a completion at the horizon, in the words of the libraries that write logs.
 TRUNCATED_REASONS = (
     "length",
@@ -98,8 +100,10 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
         "missing_logp_tokens", "BIGINT", ("_missing_logp_tokens",), "_missing_logp_tokens"
     ),
     NarrowColumn("zero_logp_tokens", "BIGINT", ("_zero_logp_tokens",), "_zero_logp_tokens"),
-    NarrowColumn("token_log_ratios", "DOUBLE[]", ("_token_log_ratios",), "_token_log_ratios"),
-    NarrowColumn("turn_log_ratios", "DOUBLE[]", ("_turn_log_ratios",), "_turn_log_ratios"),
+    NarrowColumn(
+        "token_log_ratios", "DOUBLE[]", (TOKEN_RATIOS, "target_logp_tokens"), TOKEN_RATIOS
+    ),
+    NarrowColumn("turn_log_ratios", "DOUBLE[]", (TURN_RATIOS, "turn_lengths"), TURN_RATIOS),
     NarrowColumn("completion", "VARCHAR", ("_text",), "_text"),
 )
 

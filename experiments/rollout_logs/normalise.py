@@ -5,8 +5,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-import numpy as np
-
 from experiments.rollout_logs.records import PRIVATE
 from experiments.rollout_logs.schema import (
     BY_NAME,
@@ -26,7 +24,7 @@ LEAST_LOGP = -9998.0
 UNUSED = frozenset(
     {"prompt", "seed", "dataset", "turn_lengths", "group_id", "selected", "selection_rule"}
 )
-"""Fields that no statistic uses: a value of another kind, such as a prompt as text, is no value there."""
+"""Fields without which a row is still whole: a value of another kind, such as a prompt as text, is no value there."""
 
 _TOKEN_SUMS = {f"{name}_logp_tokens": f"{name}_logp" for name in ("base", "behavior", "target")}
 
@@ -143,24 +141,6 @@ def _sum_tokens(values: dict[str, Any]) -> None:
         if total == "behavior_logp":
             values["_missing_logp_tokens"] = logps.count(None)
             values["_zero_logp_tokens"] = logps.count(0.0)
-    _divide_tokens(values)
-
-
-def _divide_tokens(values: dict[str, Any]) -> None:
-    """Log ratios by token and by turn, of rows where nothing is missing: a partial product is the ratio of nothing."""
-    target, behavior = values.get("target_logp_tokens"), values.get("behavior_logp_tokens")
-    if not target or not behavior or len(target) != len(behavior):
-        return
-    if None in target or None in behavior:
-        return
-    ratios = np.subtract(target, behavior)
-    values["_token_log_ratios"] = ratios
-    turns = values.get("turn_lengths")
-    if turns and sum(turns) == ratios.size:
-        ends = np.cumsum(turns)
-        values["_turn_log_ratios"] = np.array(
-            [math.fsum(ratios[end - size : end]) for size, end in zip(turns, ends, strict=True)]
-        )
 
 
 def _as_text(answer: Any) -> str:

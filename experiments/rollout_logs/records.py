@@ -61,8 +61,6 @@ PRIVATE: Mapping[str, str] = {
     "_text": "the completion as written",
     "_prompt_hashed": "true where prompt_id is a hash of the prompt's text, for want of an identifier",
     "_missing_logp_tokens": "tokens of behavior_logp_tokens without a usable value",
-    "_token_log_ratios": "target_logp_tokens minus behavior_logp_tokens, where every token has both",
-    "_turn_log_ratios": "their sums over turn_lengths, where those add up to the tokens",
     "_zero_logp_tokens": "tokens of behavior_logp_tokens whose log probability is exactly 0",
 }
 """Keys beside the canonical fields, and what they mean."""

@@ -24,6 +24,7 @@ from experiments.rollout_logs.schema import BY_NAME
 from experiments.rollout_logs.typed_fields import (
     ARROW_SCHEMA,
     PRIVATE_FIELDS,
+    TOKEN_RATIOS,
     TYPED_FIELDS,
     typed_row,
 )
@@ -201,8 +202,10 @@ def stage_checked(
             rows += 1
             if isinstance(record, Row):
                 seen |= record.values.keys()
-                batch.append(typed_row(record.values))
-                tokens += len(record.values.get("_token_log_ratios", ()))
+                typed = typed_row(record.values)
+                batch.append(typed)
+                ratios = typed[TOKEN_RATIOS]
+                tokens += 0 if ratios is None else len(ratios)
                 if len(batch) == _BATCH or tokens > _BATCH_TOKENS:
                     writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=ARROW_SCHEMA))
                     batch, tokens = [], 0

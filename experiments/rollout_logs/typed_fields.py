@@ -5,9 +5,11 @@ their equality and length matter; what has no use in a statistic is not carried.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from experiments.rollout_logs.schema import (
@@ -22,6 +24,9 @@ from experiments.rollout_logs.schema import (
     Kind,
 )
 
+# Of rows with log probabilities by token: log ratios of tokens and of turns.
+TOKEN_RATIOS, TURN_RATIOS = "_token_log_ratios", "_turn_log_ratios"
+
 # Beside the fields of the schema: see `experiments.rollout_logs.records.PRIVATE`.
 TEXT_FIELD = "_text"
 _PRIVATE = {
@@ -29,8 +34,8 @@ _PRIVATE = {
     "_prompt_hashed": ("BOOLEAN", pa.bool_()),
     "_missing_logp_tokens": ("BIGINT", pa.int64()),
     "_zero_logp_tokens": ("BIGINT", pa.int64()),
-    "_token_log_ratios": ("DOUBLE[]", pa.list_(pa.float64())),
-    "_turn_log_ratios": ("DOUBLE[]", pa.list_(pa.float64())),
+    TOKEN_RATIOS: ("DOUBLE[]", pa.list_(pa.float64())),
+    TURN_RATIOS: ("DOUBLE[]", pa.list_(pa.float64())),
 }
 LONGEST_TEXT = 20_000  # characters of a completion that are kept to be looked at
 
@@ -145,4 +150,21 @@ def typed_row(values: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         Field -> value for every field of `ARROW_SCHEMA`.
     """
-    return {name: typed_value(name, values.get(name)) for name in ARROW_SCHEMA.names}
+    return {name: typed_value(name, values.get(name)) for name in ARROW_SCHEMA.names} | _ratios(
+        values
+    )
+
+
+def _ratios(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Target over behavior by token and by turn, of rows where nothing is missing: a partial product is the ratio of nothing."""
+    target, behavior = values.get("target_logp_tokens"), values.get("behavior_logp_tokens")
+    if not target or not behavior or len(target) != len(behavior):
+        return {}
+    if None in target or None in behavior:
+        return {}
+    ratios = np.subtract(target, behavior)
+    turns = values.get("turn_lengths")
+    if not turns or sum(turns) != ratios.size:
+        return {TOKEN_RATIOS: ratios}
+    parts = np.split(ratios, np.cumsum(turns)[:-1])
+    return {TOKEN_RATIOS: ratios, TURN_RATIOS: np.array([math.fsum(part) for part in parts])}
