@@ -147,7 +147,7 @@ def nothing_in(opened: Sequence[Opened], items: Iterable[Raw | Excluded]) -> Inv
     for item in items:
         if isinstance(item, Excluded):
             return InvalidInput(
-                f"{item.shown}: {item.reason}, and no record can be read; give a log, or name its format by its ending"
+                f"{item.words}, and no record can be read; give a log, or name its format by its ending"
             )
     return InvalidInput(f"{opened[0].file.path}: no record in it, give a log that is not empty")
 

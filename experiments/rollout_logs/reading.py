@@ -133,9 +133,7 @@ class OpenedLogs:
 
     def _left_out(self, excluded: Excluded) -> Excluded:
         if self._strict:
-            raise InvalidInput(
-                f"{excluded.shown}: {excluded.reason}, mend it or read on without --strict"
-            )
+            raise InvalidInput(f"{excluded.words}, mend it or read on without --strict")
         return excluded
 
 

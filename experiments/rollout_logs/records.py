@@ -30,6 +30,12 @@ class Excluded(NamedTuple):
     detail: str = ""
 
     @property
+    def words(self) -> str:
+        """What is wrong, for a message."""
+        more = f" ({self.detail})" if self.detail else ""
+        return f"{self.where}: {self.reason}{more}"
+
+    @property
     def shown(self) -> str:
         """Where it stands, for a reader."""
         return f"{self.where} ({self.detail})" if self.detail else self.where
@@ -54,6 +60,7 @@ class Raw(NamedTuple):
 
 UNREADABLE = "unreadable"
 TOO_LONG = "line too long"
+ITEM_TOO_LONG = "item too long"
 NOT_AN_OBJECT = "not an object"
 NO_SAMPLE = "no sample in it"
 

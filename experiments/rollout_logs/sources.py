@@ -7,19 +7,19 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from experiments.json_lines import unique_fields
+from experiments.rollout_logs.json_arrays import array_items
+from experiments.rollout_logs.parsing import parsed, undecoded
 from experiments.rollout_logs.records import NOT_AN_OBJECT, TOO_LONG, UNREADABLE, Excluded, Raw
 from experiments.rollout_logs.streams import BROKEN, MAX_LINE_BYTES, lines, open_bytes
-from theory.errors import InvalidInput
 
-MAX_DOCUMENT_BYTES = 2**30
-"""Largest JSON or YAML document, or member of an archive, that is read: 1 GiB. Lines and arrays are read piece by piece."""
+MAX_DOCUMENT_BYTES = 2**27
+"""Largest JSON or YAML document, or member of an archive, that is read: 128 MiB, of which small objects take 1 GB in memory. Lines and arrays are read piece by piece."""
 
 _LINES = (".jsonl", ".ndjson")
 _ZSTD_IN_ZIP = 93
@@ -89,27 +89,6 @@ def json_lines(
         yield parsed(line.data, where, path)
 
 
-def parsed(data: bytes | str, where: str, path: str) -> Raw | Excluded:
-    """One record from its JSON.
-
-    Args:
-        data: the text of one object.
-        where: file and line.
-        path: the file.
-
-    Returns:
-        The record, or why it is none; a field that stands twice makes it unreadable, because readers keep the last and nobody
-        knows which is meant.
-    """
-    try:
-        value = json.loads(data, object_pairs_hook=unique_fields)
-    except InvalidInput as error:
-        return Excluded(UNREADABLE, where, str(error))
-    except (ValueError, RecursionError):
-        return Excluded(UNREADABLE, where)
-    return Raw(value, where, path) if isinstance(value, dict) else Excluded(NOT_AN_OBJECT, where)
-
-
 def _parquet(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     number = 0
     try:
@@ -124,38 +103,26 @@ def _parquet(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
 
 def _json(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     """A document, an array of records, or JSON lines under a name that does not say so."""
-    head = stream.readline(MAX_LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
-    if isinstance(parsed(head, path, path), Raw):
-        rest = _Joined(head, stream)
-        yield from json_lines(io.BufferedReader(rest), path)
-        return
     try:
+        while (start := stream.peek()) and not start.strip():
+            stream.read(len(start))
+        encoding = json.detect_encoding(start)
+        if start.decode(encoding, "replace").lstrip().startswith("["):
+            yield from array_items(stream, path, encoding)
+            return
+        head = stream.readline(MAX_LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
+        if isinstance(parsed(head, path, path), Raw):
+            rest = _Joined(head, stream)
+            yield from json_lines(io.BufferedReader(rest), path)
+            return
         data = head + stream.read(MAX_DOCUMENT_BYTES + 1)
     except BROKEN:
         yield Excluded(UNREADABLE, path)
         return
     if len(data) > MAX_DOCUMENT_BYTES:
         yield Excluded("document too large", path)
-        return
-    yield from _document(data, path)
-
-
-def _document(data: bytes, path: str) -> Iterator[Raw | Excluded]:
-    if not data.strip():
-        return
-    try:
-        value = json.loads(data, object_pairs_hook=unique_fields)
-    except (InvalidInput, ValueError, RecursionError):
-        yield Excluded(UNREADABLE, path)
-        return
-    if isinstance(value, dict):
-        yield Raw(cast(dict[str, Any], value), path, path)
-        return
-    for number, item in enumerate(
-        cast(list[Any], value) if isinstance(value, list) else [value], 1
-    ):
-        where = f"{path}, item {number}"
-        yield Raw(item, where, path) if isinstance(item, dict) else Excluded(NOT_AN_OBJECT, where)
+    elif data.strip():
+        yield parsed(data, path, path)
 
 
 class _Joined(io.RawIOBase):
@@ -188,14 +155,10 @@ def _csv(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
             for number, row in enumerate(csv.DictReader(text), start=1):
                 where = f"{path}, row {number}"
                 cells = [*row.keys(), *row.values()]
-                fits = all(isinstance(cell, str) and not _undecoded(cell) for cell in cells)
+                fits = all(isinstance(cell, str) and not undecoded(cell) for cell in cells)
                 yield Raw(row, where, path) if fits else Excluded(UNREADABLE, where)
     except (csv.Error, *BROKEN):
         yield Excluded(UNREADABLE, f"{path}, row {number + 1}")
-
-
-def _undecoded(text: str) -> bool:
-    return any("\udc80" <= character <= "\udcff" for character in text)
 
 
 def _yaml(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:

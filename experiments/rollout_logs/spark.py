@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from experiments.rollout_logs.adapters import native
 from experiments.rollout_logs.adapters.base import Convert, Request
+from experiments.rollout_logs.parsing import parsed
 from experiments.rollout_logs.reading import OpenedLogs, rows_of
 from experiments.rollout_logs.records import Excluded, Raw, Row
-from experiments.rollout_logs.sources import parsed
 from experiments.rollout_logs.staging import Staged, plain_lines, stage_batches, stage_checked
 from experiments.rollout_logs.streams import MAX_LINE_BYTES
 from experiments.rollout_logs.task_rows import TaskRows

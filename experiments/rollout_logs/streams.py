@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,8 +16,8 @@ from theory.errors import InvalidInput
 MAX_LINE_BYTES = 2**26
 """Longest line that is read, 64 MiB; a longer one is left out, with its number, without being held in memory."""
 
-LOST_IF_CUT = 2**14
-"""Unpacked bytes before the cut of a packed stream that are lost with what follows, at most."""
+_UNPACKED_BYTES = 2**16
+"""Asked of a packed stream at a time."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 BROKEN = (OSError, EOFError, zlib.error)
@@ -67,11 +67,45 @@ def open_bytes(path: str) -> io.BufferedReader:
     if start.startswith(_GZIP):
         unzipped: Any = gzip.GzipFile(fileobj=stream)
         unzipped.myfileobj = stream  # closed with it
-        return io.BufferedReader(unzipped, LOST_IF_CUT)
+        return io.BufferedReader(_UntilCut(unzipped, unzipped.readinto1), _UNPACKED_BYTES)
     if start.startswith(_ZSTD):
         unpacked: Any = pa.CompressedInputStream(stream, "zstd")
-        return io.BufferedReader(unpacked, LOST_IF_CUT)
+        return io.BufferedReader(_UntilCut(unpacked, unpacked.readinto), _UNPACKED_BYTES)
     return stream
+
+
+class _UntilCut(io.RawIOBase):
+    """A packed stream, unpacked up to the place where it is cut or damaged, and only then in error.
+
+    A reader that fails halfway through a block has put what it had unpacked into the block, but does not say how much. The byte 0xff is in no
+    UTF-8 text, so the rest of the block shows by it.
+    """
+
+    def __init__(self, packed: Any, read_into: Callable[[Any], int]) -> None:
+        self._packed = packed
+        self._read_into = read_into
+        self._error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._error is not None:
+            raise self._error
+        buffer[:] = b"\xff" * len(buffer)
+        try:
+            return self._read_into(buffer)
+        except BROKEN as error:
+            self._error = error
+            count = len(bytes(buffer).rstrip(b"\xff"))
+            if not count:
+                raise
+            return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._packed.close()
+        super().close()
 
 
 def lines(stream: io.BufferedReader, limit: int = MAX_LINE_BYTES) -> Iterator[Line]:

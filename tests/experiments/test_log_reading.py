@@ -218,7 +218,9 @@ def test_a_field_given_twice_is_named(tmp_path: Path) -> None:
     assert isinstance(twice, Excluded)
     assert twice == ("unreadable", f"{path}, line 2", "field 'reward': there twice, keep one of them")  # fmt: skip
     assert twice.shown == f"{path}, line 2 (field 'reward': there twice, keep one of them)"
-    with pytest.raises(InvalidInput, match=r"line 2 \(field 'reward': there twice.*\): unreadable"):
+    with pytest.raises(
+        InvalidInput, match=r"line 2: unreadable \(field 'reward': there twice.*\), mend"
+    ):
         records(path, strict=True)
 
 

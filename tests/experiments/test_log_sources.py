@@ -1,6 +1,8 @@
 """Damaged files: each bad part is left out with its place, and nothing else is lost."""
 
+import contextlib
 import gzip
+import io
 import json
 import os
 import random
@@ -121,24 +123,41 @@ def test_a_line_of_a_gigabyte_takes_little_memory(tmp_path: Path) -> None:
     assert peak < 4 * streams.MAX_LINE_BYTES
 
 
+def _unpacked(data: bytes, ending: str) -> bytes:
+    """All that can be unpacked of a cut stream, byte by byte."""
+    if ending == ".gz":
+        return zlib.decompressobj(31).decompress(data)
+    stream, found = pa.CompressedInputStream(pa.py_buffer(data), "zstd"), io.BytesIO()
+    with contextlib.suppress(OSError):
+        while byte := stream.read(1):
+            found.write(byte)
+    return found.getvalue()
+
+
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_a_cut_packed_file_gives_its_beginning_and_says_where_it_ends(
+def test_a_cut_packed_file_gives_every_line_before_the_cut_and_one_that_is_cut(
     tmp_path: Path, ending: str
 ) -> None:
     random.seed(0)
-    lines = b"".join(
-        b'{"prompt_id": %d, "answer": "%s"}\n' % (number, random.randbytes(20).hex().encode())
-        for number in range(12_000)
-    )
+    lines = [
+        b'{"prompt_id": %d, "answer": "%s"}\n' % (number, random.randbytes(60).hex().encode())
+        for number in range(3_000)
+    ]
+    lines[1000] = lines[1000].replace(b'"}\n', b"\xff\xff\xff\n")  # no UTF-8, but a line
+    text = b"".join(lines)
     whole = (
-        gzip.compress(lines) if ending == ".gz" else pa.compress(lines, codec="zstd", asbytes=True)
+        gzip.compress(text) if ending == ".gz" else pa.compress(text, codec="zstd", asbytes=True)
     )
     path = tmp_path / f"log.jsonl{ending}"
-    path.write_bytes(whole[: len(whole) // 2])
-    found = records(path)
-    assert [row["prompt_id"] for row in kept(found)] == list(range(len(found) - 1))
-    assert 1000 < len(found) < 11_000
-    assert left_out(found) == [("unreadable", f"line {len(found)}")]
+    for cut in (len(whole) // 3, len(whole) * 2 // 3, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        number = _unpacked(whole[:cut], ending).count(b"\n")
+        found = records(path)
+        numbers = [n for n in range(number) if n != 1000]
+        assert [row["prompt_id"] for row in kept(found)] == numbers
+        bad = [("unreadable", f"line {n + 1}") for n in (1000, number) if n <= number]
+        assert left_out(found) == sorted(set(bad), key=bad.index)
+    assert number == 3_000 if ending == ".gz" else number > 1000
 
 
 def test_parts_packed_one_after_another_are_read_to_the_end(tmp_path: Path) -> None:
@@ -190,8 +209,11 @@ def test_documents_arrays_and_lines_under_the_name_json(tmp_path: Path) -> None:
     found = records(write_document(tmp_path / "f.json", [*lines, 3]))
     assert kept(found) == WANTED and left_out(found) == [("not an object", "item 3")]
     (tmp_path / "g.json").write_text(json.dumps(lines, indent=1)[:-5])
-    with pytest.raises(InvalidInput, match=r"g\.json: unreadable"):
-        opened(tmp_path / "g.json")
+    cut = records(tmp_path / "g.json")
+    assert kept(cut) == WANTED[:1] and left_out(cut) == [("unreadable", "item 2")]
+    (tmp_path / "h.json").write_text(json.dumps(lines[0])[:-1])
+    with pytest.raises(InvalidInput, match=r"h\.json: unreadable"):
+        opened(tmp_path / "h.json")
 
 
 def test_a_canonical_csv_file_spells_its_values(tmp_path: Path) -> None:
