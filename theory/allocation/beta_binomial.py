@@ -138,7 +138,9 @@ def probability_effective(
     # An empty group is looked at after its first rollout, from both sides, and that is weighed by the prior alone.
     first = none.astype(s.dtype)
     left = jnp.maximum(n - s - f - first, 0)
-    law = posterior(_side_by_side(prior), jnp.stack([s + first, s], -1), jnp.stack([f, f + first], -1))
+    law = posterior(
+        _side_by_side(prior), jnp.stack([s + first, s], -1), jnp.stack([f, f + first], -1)
+    )
     nothing = jnp.zeros_like(left)
     alike = (jnp.stack([left, nothing], -1), jnp.stack([nothing, left], -1))
     mixed = one_minus_moment(law, *alike)
