@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import betaln, logsumexp, xlog1py, xlogy
 
-from experiments.allocation_bandit.regimes import Population
+from experiments.allocation.regimes import Population
 from theory.exact.allocation.arms import SuccessProbability
 
 _GRID = np.linspace(-12.0, 12.0, 9601)

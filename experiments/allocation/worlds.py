@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from experiments.allocation_bandit.regimes import (
+from experiments.allocation.regimes import (
     NUM_SKILLS,
     SKILLS_PER_PROMPT,
     Population,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from experiments.allocation_bandit.worlds import Parameters, World
+from experiments.allocation.worlds import Parameters, World
 from theory.allocation.records import Groups, Requests, Results
 from theory.protocols import Allocator
 
