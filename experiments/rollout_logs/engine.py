@@ -34,6 +34,7 @@ from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.staging import Staged
 from experiments.rollout_logs.statistics import (
     calibration,
+    copies,
     costs,
     coverage,
     noisy_verdicts,
@@ -63,6 +64,7 @@ _FAMILIES = (
     costs.columns,
     weight_columns.columns,
     off_policy_coverage.columns,
+    copies.columns,
 )
 # Random subsets of a weighted vote, for all rows together.
 _SUBSET_WORK = 2 * 10**6

@@ -10,6 +10,7 @@ from experiments.rollout_logs.facts import Facts
 from experiments.rollout_logs.formats import Skipped
 from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.staging import Staged
+from experiments.rollout_logs.statistics.copies import copies
 from experiments.rollout_logs.task_table import Column, Log
 from theory.estimators.order import OrderSums, order_test
 
@@ -53,6 +54,7 @@ def warnings_of(
             f"prompt {prompt}, sample {sample}" for prompt, sample in list(duplicates)[:5]
         )
         found.append(warn("R2", f"copies of rows were left out: {names}", sum(duplicates.values())))
+    found += copies(log)
     missing = missing_of(log, "score")
     if facts.present["score"] and missing:
         found.append(

@@ -1,6 +1,7 @@
 """Statistics beyond the list of the contract: shares of k, verifiers that err, other units of weights, indicators."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,3 +55,28 @@ def test_a_verifier_that_errs(tmp_path: Path) -> None:
     assert value(found, "noise_corrected_pass@1") == pytest.approx((tasks.mean() - 0.2) / 0.7)
     assert code(analyze(log, ks=(9,), verifier_rates=(0.9, 0.2)), "noise_corrected_pass@9") == "R1"
     assert not any("noise" in name for name in by_name(analyze(log)))
+
+
+def test_equal_texts_under_other_ids_are_counted(tmp_path: Path) -> None:
+    rows = verdicts([1, 0, 1], [1, 0, 1], text_sha256="a", behavior_logp=-30.0)
+    for place, row in enumerate(rows):
+        row["text_sha256"] = "aabbcd"[place]
+
+    def warning(some: list[dict[str, Any]]) -> dict[str, Any] | None:
+        found = analyze(write_log(tmp_path / "log.jsonl", some))
+        return next((each for each in found["warnings"] if each["code"] == "R2"), None)
+
+    found = warning(rows)
+    assert found is not None and found["count"] == 1
+    # Six pairs, one of them equal, of texts that a draw gives with probability e^-30.
+    assert "1 equal pairs, about 5.61e-13 among independent draws" in found["message"]
+    assert "p = 5.6e-13" in found["message"]
+    for row in rows:
+        del row["behavior_logp"]
+    alone = warning(rows)
+    assert alone is not None and alone["count"] == 1 and "pairs" not in alone["message"]
+    # The same text of another prompt is none, nor is a row without a text.
+    rows[1]["text_sha256"] = "c"
+    assert warning(rows) is None
+    rows[0]["text_sha256"] = rows[1]["text_sha256"] = None
+    assert warning(rows) is None
