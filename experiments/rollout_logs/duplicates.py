@@ -9,7 +9,8 @@ from experiments.rollout_logs.narrow_columns import NARROW_COLUMNS
 from theory.errors import InvalidInput
 
 _KEY = "prompt, sample_number, sample_text"
-_CONTENT = f"struct_pack({', '.join(f'{c.name} := {c.name}' for c in NARROW_COLUMNS)})::VARCHAR"
+_SAME = [column.name for column in NARROW_COLUMNS if column.name != "step"]  # graded again later
+_CONTENT = f"struct_pack({', '.join(f'{name} := {name}' for name in _SAME)})::VARCHAR"
 _HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
 
 

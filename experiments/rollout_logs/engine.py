@@ -37,11 +37,13 @@ from experiments.rollout_logs.statistics import (
     copies,
     costs,
     coverage,
+    divergence,
     noisy_verdicts,
     off_policy_coverage,
     rewards,
     scores,
     selection,
+    selection_curve,
     unit_weights,
     votes,
     weight_columns,
@@ -65,6 +67,7 @@ _FAMILIES = (
     weight_columns.columns,
     off_policy_coverage.columns,
     copies.columns,
+    divergence.columns,
 )
 # Random subsets of a weighted vote, for all rows together.
 _SUBSET_WORK = 2 * 10**6
@@ -225,6 +228,8 @@ def _drafts(
     yield from rewards.drafts(log)
     yield from votes.diversity_drafts(log)
     yield from calibration.drafts(log, pooled)
+    yield from selection_curve.drafts(log)
+    yield from divergence.drafts(log)
     yield from costs.drafts(log, median_tokens)
     yield from weights.drafts(log)
     yield from weight_tails.drafts(log, tails, limit)

@@ -19,6 +19,8 @@ _COUNTED = [
     "chain_id",
     "policy_id",
     "policy_version",
+    "step",
+    "version_number",
     "sampler",
     "temperature",
     "top_p",

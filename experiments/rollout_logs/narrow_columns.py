@@ -58,6 +58,13 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
         f"CASE WHEN NOT regexp_full_match(sample_id, {WHOLE}) THEN sample_id END",
     ),
     *_same("VARCHAR", "branch_id parent_id population_id chain_id policy_id policy_version"),
+    NarrowColumn("step", "DOUBLE", ("step",), "step::DOUBLE"),
+    NarrowColumn(
+        "version_number",
+        "DOUBLE",
+        ("policy_version",),
+        f"CASE WHEN regexp_full_match(policy_version, {WHOLE}) THEN policy_version::BIGINT::DOUBLE END",
+    ),
     *_same("BIGINT", "attempt"),
     *_same("VARCHAR", "sampler"),
     *_same("DOUBLE", "temperature top_p min_p"),

@@ -22,7 +22,7 @@ LEAST_LOGP = -9998.0
 """At or under it a token's log probability is a sentinel: servers write -9999 or -3.4e38 for "not available"."""
 
 UNUSED = frozenset(
-    {"prompt", "seed", "dataset", "turn_lengths", "group_id", "selected", "selection_rule"}
+    {"prompt", "seed", "dataset", "turn_lengths", "step", "group_id", "selected", "selection_rule"}
 )
 """Fields without which a row is still whole: a value of another kind, such as a prompt as text, is no value there."""
 

@@ -29,6 +29,8 @@ _NUMBERS = [
     "verifier_calls",
     "tool_calls",
     "env_steps",
+    "step",
+    "version_number",
 ]
 _HASHES = ("answer_code", "trajectory")
 _FLAGS = ("correct", "truncated", "failed")

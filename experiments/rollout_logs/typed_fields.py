@@ -64,6 +64,7 @@ _NAMES = [
     "chain_id",
     "policy_id",
     "policy_version",
+    "step",
     "sampler",
     "tokens",
     "text_sha256",

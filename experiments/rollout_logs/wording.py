@@ -28,7 +28,16 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Calibration", ("brier", "ece", "auroc_")),
     (
         "Indicators of reward hacking",
-        ("optimism_gap", "length_coupling", "truncation_pay", "repeated_answer_pay", "proxy_truth"),
+        (
+            "optimism_gap",
+            "expected_proxy",
+            "best_of_n_",
+            "selected_proxy_rise",
+            "length_coupling",
+            "truncation_pay",
+            "repeated_answer_pay",
+            "proxy_truth",
+        ),
     ),
     ("Length and truncation", ("tokens_", "truncated_")),
     (

@@ -1,5 +1,7 @@
 """Statistics beyond the list of the contract: shares of k, verifiers that err, other units of weights, indicators."""
 
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from tests.experiments.rollout_log_tools import analyze, by_name, code, value, verdicts, write_log
 from theory.estimators.coverage import g_pass_at_k, pass_at_k_sampling_variance
+from theory.estimators.indicators import length_coupling, optimism_gap, pay, repeated
 from theory.estimators.off_policy import noise_corrected_pass_at_k
 
 
@@ -80,3 +83,139 @@ def test_equal_texts_under_other_ids_are_counted(tmp_path: Path) -> None:
     assert warning(rows) is None
     rows[0]["text_sha256"] = rows[1]["text_sha256"] = None
     assert warning(rows) is None
+
+
+def _scored(num_tasks: int = 24, num_samples: int = 6) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    rows = verdicts(*_tasks(num_tasks, num_samples))
+    for place, row in enumerate(rows):
+        row |= {
+            "score": float(rng.integers(0, 9)) / 8,
+            "completion_tokens": int(rng.integers(1, 9)),
+        }
+        row |= {"reward": float(rng.normal()), "answer": "ABC"[rng.integers(3)]}
+        row |= {"finish_reason": ("eos", "length")[rng.integers(2)], "step": place % num_samples}
+    return rows
+
+
+def _noted(statistic: dict[str, Any], words: str) -> list[float]:
+    """The numbers of the note that holds these words."""
+    (note,) = [note for note in statistic["notes"] if words in note]
+    return [float(number) for number in re.findall(r"-?[0-9]+\.?[0-9]*(?:e-?[0-9]+)?", note)]
+
+
+def test_indicators_have_the_baseline_of_noise_beside_them(tmp_path: Path) -> None:
+    """The mean and the standard deviation over all ways to deal scores out anew, of the mean over tasks."""
+    rows = _scored()
+    found = by_name(analyze(write_log(tmp_path / "log.jsonl", rows), ks=(3,)))
+    offsets = np.arange(0, len(rows) + 1, 6).astype(np.int64)
+    numbers = {
+        name: np.array([float(row[name]) for row in rows])
+        for name in ("score", "correct", "reward", "completion_tokens")
+    }
+    cut = np.array([row["finish_reason"] == "length" for row in rows])
+    again = repeated(np.array([ord(row["answer"]) for row in rows]), offsets)
+    expected = {
+        "length_coupling": length_coupling(
+            numbers["score"], numbers["correct"], numbers["completion_tokens"], offsets
+        ),
+        "truncation_pay": pay(numbers["reward"], cut, offsets),
+        "repeated_answer_pay": pay(numbers["score"], again, offsets),
+    }
+    for name, made in expected.items():
+        mean, deviation = _noted(found[name], "dealt out anew")
+        known = np.isfinite(made.value)
+        assert found[name]["value"] == pytest.approx(made.value[known].mean())
+        assert found[name]["tasks"] == known.sum()
+        assert mean == pytest.approx(made.noise[known].mean(), abs=1e-4)
+        error = math.sqrt(made.noise_variance[known].sum()) / known.sum()
+        assert deviation == pytest.approx(error, rel=5e-3)
+    gap, noise = optimism_gap(numbers["score"], numbers["correct"], offsets, 3)
+    assert found["optimism_gap@3"]["value"] == pytest.approx(gap.mean())
+    assert _noted(found["optimism_gap@3"], "dealt out anew")[0] == pytest.approx(
+        noise.mean(), abs=1e-4
+    )
+
+
+def test_the_curve_of_what_is_selected(tmp_path: Path) -> None:
+    """A score that is right for small k and wrong at its top: vector 5, beside a rising score."""
+    rows = [
+        {"prompt_id": task, "sample_id": place, "score": score, "correct": correct}
+        for task in range(8)
+        for place, (score, correct) in enumerate(
+            zip((0.1, 0.4, 0.7, 0.9), (False, True, True, False), strict=True)
+        )
+    ]
+    log = write_log(tmp_path / "log.jsonl", rows)
+    found = analyze(log, ks=(1, 2, 3, 4))
+    # best_of_n is .5, .5, .25, 0 and the greatest score .525, .75, .85, .9: the peak is k = 1.
+    assert value(found, "best_of_n_peak") == 1
+    assert value(found, "best_of_n_drop") == pytest.approx(0.5)
+    assert value(found, "selected_proxy_rise") == pytest.approx(0.9 - 0.525)
+    assert [value(found, f"expected_proxy@{k}") for k in (1, 2, 3, 4)] == pytest.approx(
+        [0.525, 0.75, 0.85, 0.9]
+    )
+    assert all("not a verdict" in by_name(found)[name]["estimator"] for name in ("best_of_n_drop",))
+    shape = ("best_of_n_peak", "best_of_n_drop", "selected_proxy_rise")
+    assert [code(analyze(log, ks=(3,)), name) for name in shape] == ["R1"] * 3
+    assert [code(analyze(log, ks=(1, 5)), name) for name in shape] == ["R1"] * 3
+    assert value(analyze(log, ks=(1, 4, 5)), "best_of_n_drop") == pytest.approx(0.5)
+    same = [{**row, "verifier_id_search": "v", "verifier_id_final": "v"} for row in rows]
+    alone = analyze(write_log(tmp_path / "same.jsonl", same), ks=(1, 2))
+    assert [code(alone, name) for name in (*shape, "expected_proxy@1")] == ["R6"] * 4
+
+
+def _run_of(proxy: float, truth: float, field: str = "step") -> list[dict[str, Any]]:
+    rng = np.random.default_rng(5)
+    return [
+        {
+            "prompt_id": task,
+            "sample_id": f"{step}",
+            field: step,
+            "score": 0.5 + proxy * step + 0.05 * float(rng.normal()),
+            "correct": bool(rng.random() < 0.5 + truth * step),
+        }
+        for task in range(40)
+        for step in range(10)
+    ]
+
+
+@pytest.mark.parametrize("field", ["step", "policy_version"])
+def test_proxy_and_truth_over_training(field: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    apart = by_name(analyze(write_log(log, _run_of(0.02, -0.045, field))))["proxy_truth_divergence"]
+    said = "the proxy rises and outcomes fall, each with an interval clear of 0"
+    assert said in apart["notes"] and apart["interval"]["low"] > 0
+    together = by_name(analyze(write_log(log, _run_of(0.02, 0.045, field))))[
+        "proxy_truth_divergence"
+    ]
+    assert said not in together["notes"]
+    rows = _run_of(0.02, -0.045, field)
+    steps = np.array([row[field] for row in rows], float)
+    slopes = [
+        np.polyfit(steps, values / values.std(), 1)[0]
+        for values in (
+            np.array([row[name] for row in rows], float) for name in ("score", "correct")
+        )
+    ]
+    assert apart["value"] == pytest.approx(slopes[0] - slopes[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (lambda row: {**row, "step": None}, "R0"),
+        (lambda row: {**row, "step": 4}, "R0"),
+        (lambda row: {**row, "step": None, "policy_version": "final"}, "R0"),
+        (lambda row: {**row, "score": None}, "R0"),
+        (lambda row: {**row, "score": 0.5}, "R0"),
+        (lambda row: {**row, "correct": None}, "R0"),
+        (lambda row: {**row, "verifier_id_search": "v", "verifier_id_final": "v"}, "R6"),
+        (lambda row: {**row, "score": None if row["step"] == 3 else row["score"]}, "R8"),
+        (lambda row: {**row, "score": None, "reward": float(row["correct"])}, None),
+    ],
+)
+def test_what_a_divergence_is_refused_for(change: Any, refusal: str | None, tmp_path: Path) -> None:
+    rows = [change(row) for row in _run_of(0.02, -0.045)]
+    found = analyze(write_log(tmp_path / "log.jsonl", rows))
+    assert code(found, "proxy_truth_divergence") == refusal

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from theory.estimators.coverage import pass_at_k, pass_at_k_variance
+from theory.estimators.indicators import TurnDown
 from theory.estimators.off_policy import (
     Applied,
     WeightInfo,
@@ -82,3 +83,9 @@ def verdicts_taken_for_truth(
     """What the grader passed is correct, whatever its error rates."""
     del tpr, fpr
     return pass_at_k(num_samples, num_passed, k)
+
+
+def drop_from_its_own_peak(gold: np.ndarray, proxy: np.ndarray) -> TurnDown:
+    """The best number of samples is chosen by the tasks that the drop is then measured on."""
+    peak = int(gold.mean(axis=0).argmax())
+    return TurnDown(gold[:, peak] - gold[:, -1], proxy[:, -1] - proxy[:, peak], (peak, peak))

@@ -155,15 +155,54 @@ def _optimism(log: Log, k: int) -> Draft:
     )
     if isinstance(made, Draft):
         return made
-    spread = log.table["score_spread"]
-    noise = _noise_of(k) * float(np.nanmean(spread)) if np.isfinite(spread).any() else 0.0
+    table = log.table
+    greatest = table[f"optimism@{k}"] + table[f"best_of_n@{k}"]
+    noise = float(np.nanmean(greatest - table["outcome_sum"] / table["scored_known"]))
     notes = (
-        f"compare with the gap at k = 1; scores of pure noise with the same spread within tasks would add about {noise:.4g}",
+        f"these scores dealt out anew within tasks would give {noise:.4g}, by no skill: the greatest score among {k} less the mean outcome",
+        f"of pure noise with the same spread, {noise_rise(log, k):.4g} of it would be the rise of the greatest of {k} normal scores",
+        "compare with the gap at k = 1",
     )
     return mean_over_tasks(made._replace(ties="averaged", notes=notes), log.table[f"optimism@{k}"])
 
 
+def noise_rise(log: Log, k: int) -> float:
+    """How far the greatest of k scores of noise is above their mean, with the spread that scores have within tasks.
+
+    Args:
+        log: its table.
+        k: scores.
+
+    Returns:
+        Expected maximum of k normals times the mean standard deviation.
+    """
+    spread = log.table["score_spread"]
+    return _noise_of(k) * float(np.nanmean(spread)) if np.isfinite(spread).any() else 0.0
+
+
 _noise_of = functools.cache(expected_best_of_normals)
+
+
+def beside_noise(log: Log, draft: Draft, what: str) -> Draft:
+    """Say what the indicator is for scores that say nothing.
+
+    Args:
+        log: its table, with the mean and the variance of the baseline.
+        draft: of the indicator.
+        what: is dealt out anew.
+
+    Returns:
+        The draft with a note.
+    """
+    statistic, table = draft.statistic, log.table
+    variance = table[f"{statistic.name}_variance"]
+    known = np.isfinite(variance)
+    if statistic.value is None or not known.any():
+        return draft
+    mean = float(table[f"{statistic.name}_noise"][known].mean())
+    deviation = float(np.sqrt(variance[known].sum())) / int(known.sum())
+    note = f"{what} dealt out anew within tasks would give {mean:.4g}, with standard deviation {deviation:.3g}"
+    return draft._replace(statistic=statistic._replace(notes=(note, *statistic.notes)))
 
 
 def _coupling(log: Log) -> Draft:
@@ -176,7 +215,8 @@ def _coupling(log: Log) -> Draft:
     made = _checked(log, statistic, has("completion_tokens"), one_policy)
     if isinstance(made, Draft):
         return made
-    return mean_over_tasks(made._replace(ties="mean ranks"), log.table["length_coupling"])
+    draft = mean_over_tasks(made._replace(ties="mean ranks"), log.table["length_coupling"])
+    return beside_noise(log, draft, "scores")
 
 
 def _truncation(log: Log) -> Draft:
@@ -198,7 +238,8 @@ def _truncation(log: Log) -> Draft:
     if cut and ended:
         pooled = table["cut_reward"].sum() / cut - table["ended_reward"].sum() / ended
         notes = (*notes, f"pooled over rows: {pooled:.6g}")
-    return mean_over_tasks(statistic._replace(notes=notes), table["truncation_pay"])
+    draft = mean_over_tasks(statistic._replace(notes=notes), table["truncation_pay"])
+    return beside_noise(log, draft, "rewards")
 
 
 def _repeated(log: Log) -> Draft:
@@ -212,4 +253,4 @@ def _repeated(log: Log) -> Draft:
     refusal = first_refusal(log, (has("score", "answer_code"), one_policy, few_missing("score")))
     if refusal is not None:
         return refused(statistic.name, refusal, estimator=statistic.estimator, unit=statistic.unit)
-    return mean_over_tasks(statistic, log.table["repeated_pay"])
+    return beside_noise(log, mean_over_tasks(statistic, log.table["repeated_answer_pay"]), "scores")

@@ -8,8 +8,9 @@ from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import keep_rows, spread
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, sums_of_known
-from theory.estimators.ragged import order_within, task_of
-from theory.estimators.ranks import auroc_by_task, spearman_by_task
+from theory.estimators.indicators import Indicator, length_coupling, pay, repeated
+from theory.estimators.ragged import task_of
+from theory.estimators.ranks import auroc_by_task
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -21,7 +22,8 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         options: unused.
 
     Returns:
-        "brier", "auroc_within", "score_spread", "length_coupling", "truncation_pay" and "repeated_pay", as far as the fields are there.
+        "brier", "auroc_within", "score_spread", "outcome_sum", and of the indicators "length_coupling", "truncation_pay" and "repeated_answer_pay" with the mean "_noise" and
+        the "_variance" that scores have which say nothing, as far as the fields are there.
     """
     del options
     found = _truncation_pay(rows)
@@ -31,13 +33,14 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     total, number = sums_of_known(score, rows.offsets)
     found |= {"score_sum": total, "score_known": number}
     if "answer_code" in rows.columns:
-        found["repeated_pay"] = _repeated_pay(rows, score)
+        found |= _repeated_pay(rows, score)
     mask = np.isfinite(score) & np.isfinite(outcome)
     offsets = keep_rows(rows.offsets, mask)
     some = np.diff(offsets) > 0
     score, outcome, offsets = score[mask], outcome[mask], offsets[np.append(some, True)]
     if not some.any():
         return found | {name: np.full(some.size, np.nan) for name in _names(rows)}
+    found["outcome_sum"] = spread(sums(outcome, offsets), some)
     found["brier"] = spread(sums((score - outcome) ** 2, offsets), some)
     found["auroc_within"] = spread(auroc_by_task(score, outcome, offsets), some)
     found["score_spread"] = spread(_spread(score, offsets), some)
@@ -46,17 +49,21 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         known = np.isfinite(length)
         inner = keep_rows(offsets, known)
         full = np.diff(inner) > 0
+        nothing = np.full(some.size, np.nan)
+        found |= _named("length_coupling", Indicator(nothing, nothing, nothing))
         if full.any():
             parts = (score[known], outcome[known], length[known], inner[np.append(full, True)])
-            found["length_coupling"] = spread(spread(_length_coupling(*parts), full), some)
-        else:
-            found["length_coupling"] = np.full(some.size, np.nan)
+            made = length_coupling(*parts)
+            inside = (spread(spread(each, full), some) for each in made)
+            found |= _named("length_coupling", Indicator(*inside))
     return found
 
 
 def _names(rows: TaskRows) -> list[str]:
-    names = ["brier", "auroc_within", "score_spread"]
-    return [*names, "length_coupling"] if "completion_tokens" in rows.columns else names
+    names = ["brier", "auroc_within", "score_spread", "outcome_sum"]
+    if "completion_tokens" in rows.columns:
+        names += ["length_coupling", "length_coupling_noise", "length_coupling_variance"]
+    return names
 
 
 def _spread(values: Column, offsets: np.ndarray) -> Column:
@@ -67,11 +74,6 @@ def _spread(values: Column, offsets: np.ndarray) -> Column:
     return np.where(sizes > 1, np.sqrt(squares / np.maximum(sizes - 1, 1)), np.nan)
 
 
-def _length_coupling(score: Column, outcome: Column, length: Column, offsets: np.ndarray) -> Column:
-    by_score = spearman_by_task(score, length, offsets)
-    return by_score - spearman_by_task(outcome, length, offsets)
-
-
 def _truncation_pay(rows: TaskRows) -> dict[str, Column]:
     """Mean reward of truncated rows minus that of the others, in tasks with both."""
     if not {"reward", "truncated"} <= rows.columns.keys():
@@ -79,10 +81,9 @@ def _truncation_pay(rows: TaskRows) -> dict[str, Column]:
     reward, flag = rows.numbers("reward"), rows.numbers("truncated")
     cut, num_cut = sums_of_known(np.where(flag == 1, reward, np.nan), rows.offsets)
     ended, num_ended = sums_of_known(np.where(flag == 0, reward, np.nan), rows.offsets)
-    both = (num_cut > 0) & (num_ended > 0)
-    pay = cut / np.where(both, num_cut, 1.0) - ended / np.where(both, num_ended, 1.0)
-    return {
-        "truncation_pay": np.where(both, pay, np.nan),
+    known = np.isfinite(reward) & (flag >= 0)
+    found = pay(reward[known], flag[known] == 1, keep_rows(rows.offsets, known))
+    return _named("truncation_pay", found) | {
         "cut_reward": cut,
         "cut_rewards": num_cut,
         "ended_reward": ended,
@@ -90,18 +91,19 @@ def _truncation_pay(rows: TaskRows) -> dict[str, Column]:
     }
 
 
-def _repeated_pay(rows: TaskRows, score: Column) -> Column:
+def _repeated_pay(rows: TaskRows, score: Column) -> dict[str, Column]:
     """Mean score of rows whose answer another row of the task has, minus that of the other rows with an answer, in tasks with both."""
-    code, task = rows.columns["answer_code"], task_of(rows.offsets)
-    order = order_within(code, rows.offsets)
-    c, t = code[order], task[order]
-    same = np.zeros(code.size + 1, np.bool_)
-    same[1:-1] = (c[1:] == c[:-1]) & (t[1:] == t[:-1])
-    repeated = np.empty(code.size, np.bool_)
-    repeated[order] = same[1:] | same[:-1]
-    usable = np.isfinite(score) & (code != 0)
-    again, num_again = sums_of_known(np.where(usable & repeated, score, np.nan), rows.offsets)
-    once, num_once = sums_of_known(np.where(usable & ~repeated, score, np.nan), rows.offsets)
-    both = (num_again > 0) & (num_once > 0)
-    pay = again / np.where(both, num_again, 1.0) - once / np.where(both, num_once, 1.0)
-    return np.where(both, pay, np.nan)
+    code = rows.columns["answer_code"]
+    answered = code != 0
+    again = repeated(code[answered], keep_rows(rows.offsets, answered))
+    usable = answered & np.isfinite(score)
+    found = pay(score[usable], again[usable[answered]], keep_rows(rows.offsets, usable))
+    return _named("repeated_answer_pay", found)
+
+
+def _named(name: str, found: Indicator) -> dict[str, Column]:
+    return {
+        name: found.value,
+        f"{name}_noise": found.noise,
+        f"{name}_variance": found.noise_variance,
+    }

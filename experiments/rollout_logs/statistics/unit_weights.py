@@ -49,7 +49,8 @@ def _of_unit(log: Log, unit: str) -> list[Draft]:
             f"{{0}}s with w outside of [{low:g}, {high:g}], which masking drops, over all",
         ),
     )
-    return [_draft(log, unit, kind, words.format(unit), refusal) for kind, words in shapes]
+    units = "prefixe" if unit == "prefix" else unit
+    return [_draft(log, unit, kind, words.format(units), refusal) for kind, words in shapes]
 
 
 def _draft(log: Log, unit: str, kind: str, words: str, refusal: Refused | None) -> Draft:

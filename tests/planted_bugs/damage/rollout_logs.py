@@ -93,3 +93,13 @@ def of_noise_corrected_pass_at_k(estimate: Any) -> float:
     found = estimate(np.full(6, 5), counts, 2, 0.9, 0.2)
     law = binom.pmf(counts, 5, 0.25 * 0.9 + 0.75 * 0.2)
     return relative_error(float(found @ law), 1 - 0.75**2)
+
+
+def of_turn_down(measure: Any) -> float:
+    """Mean drop over all data sets of four tasks, each with outcomes of its own at two numbers of samples: 0 in truth, where no number is better."""
+    curves = list(itertools.product((0.0, 1.0), repeat=2))
+    drops = [
+        float(measure(np.array(drawn), np.zeros((4, 2))).drop.mean())
+        for drawn in itertools.product(curves, repeat=4)
+    ]
+    return abs(float(np.mean(drops)))

@@ -2,8 +2,9 @@
 
 from tests.planted_bugs import rollout_logs as planted
 from tests.planted_bugs.damage import rollout_logs as exact
-from tests.planted_bugs.defect import RELATIVE_BIAS, VARIANCE, Defect
+from tests.planted_bugs.defect import RELATIVE_BIAS, SHARE, VARIANCE, Defect
 from theory.estimators.coverage import pass_at_k, pass_at_k_sampling_variance
+from theory.estimators.indicators import turn_down
 from theory.estimators.off_policy import exact as exact_weights
 from theory.estimators.off_policy import (
     noise_corrected_pass_at_k,
@@ -98,5 +99,15 @@ DEFECTS = (
         RELATIVE_BIAS,
         "success rate 1/4, pass@2 of five samples, tpr 9/10, fpr 1/5",
         f"{HOME}::test_other_policies",
+    ),
+    Defect(
+        "drop from a peak of its own choosing",
+        planted.drop_from_its_own_peak,
+        turn_down,
+        exact.of_turn_down,
+        0.136719,
+        SHARE,
+        "four tasks, outcomes at two numbers of samples that are alike",
+        "tests/theory/estimators/test_indicators.py::test_a_drop_is_measured_where_it_was_not_looked_for",
     ),
 )
