@@ -6,7 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.rollout_logs.analysis import Analysis, Statistic
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused, with_intervals
+from experiments.rollout_logs.drafts import (
+    Draft,
+    mean_over_tasks,
+    ratio_of_sums,
+    refused,
+    with_intervals,
+)
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.refusals import Refused, refuse
 from experiments.rollout_logs.task_table import Column
@@ -102,11 +108,16 @@ def _difference(first: Draft, second: Draft | None, mine: np.ndarray, yours: np.
         estimator=f"paired difference, first minus second, mean over common tasks: {first.statistic.estimator}",
         unit=first.statistic.unit,
         samples=first.statistic.samples,
-        notes=(f"first {np.nanmean(a):.6g}, second {np.nanmean(b):.6g} on common tasks",)
+        notes=(f"first {_mean(a):.6g}, second {_mean(b):.6g} on common tasks",)
         if np.isfinite(a).any() and np.isfinite(b).any()
         else (),
     )
     return mean_over_tasks(statistic, a - b)
+
+
+def _mean(values: Column) -> float:
+    known = np.isfinite(values)
+    return ratio_of_sums(np.where(known, values, 0.0), known.astype(np.float64))
 
 
 def _values(draft: Draft) -> Column:

@@ -81,7 +81,9 @@ def _summary(
         top_answer=None if top is None else top[0],
         top_share=None if top is None else top[1],
         mean_score=_mean_at(table, "score_sum", "score_known", place),
-        mean_reward=_mean_at(table, "reward_sum", "rewards", place),
+        mean_reward=_finite(_at(table, "reward_mean", place))
+        if _at(table, "rewards", place)
+        else None,
         mean_tokens=_mean_at(table, "completion_tokens_sum", "completion_tokens_known", place),
         truncated=int(truncated or 0),
         errors=int(failed or 0),

@@ -79,10 +79,36 @@ def ratio_over_tasks(statistic: Statistic, numerators: Column, denominators: Col
     Returns:
         The draft.
     """
-    total = float(denominators.sum())
-    value = float(numerators.sum()) / total if total else None
     tasks = int(np.count_nonzero(denominators))
+    value = ratio_of_sums(numerators, denominators) if tasks else None
     return Draft(statistic._replace(value=value, tasks=tasks), numerators, denominators)
+
+
+def ratio_of_sums(numerators: Column, denominators: Column) -> float:
+    """Sum a / sum b, to the last digit where all a / b are equal, and finite where no a / b is beyond the range of doubles.
+
+    Args:
+        numerators: [n] a.
+        denominators: [n] b, at least 0.
+
+    Returns:
+        The ratio; NaN where the denominators sum to 0.
+    """
+    total = float(denominators.sum())
+    if not total:
+        return math.nan
+    unit = _unit_of(numerators)
+    above = numerators / unit
+    ratio = float(above.sum()) / total
+    if math.isfinite(ratio):  # one step of refinement
+        ratio += float((above - ratio * denominators).sum()) / total
+    return ratio * unit
+
+
+def _unit_of(values: Column) -> float:
+    """What values are divided by so that their sums and squares are finite: 1 unless they are huge."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if 1e100 < largest < math.inf else 1.0
 
 
 def median_over_tasks(statistic: Statistic, values: Column) -> Draft:
@@ -124,17 +150,27 @@ def with_intervals(
         _never_silent(
             each.statistic
             if each.sums is None
-            else _finish(each.statistic, next(replicates), num_tasks, options)
+            else _finish(each, next(replicates), num_tasks, options)
         )
         for each in waiting
     ]
 
 
 class _Waiting(NamedTuple):
-    """A statistic, and for a bootstrap interval the sums of its groups of tasks, [2, groups]."""
+    """A statistic on its way to a bootstrap interval.
+
+    Attributes:
+        statistic: with its value.
+        sums: [2, groups] of the groups of tasks: of numerators less the value times denominators, in units of their own, and of denominators;
+            None where there is no such interval.
+        unit: of the first.
+        value: of the statistic.
+    """
 
     statistic: Statistic
     sums: Column | None
+    unit: float = 1.0
+    value: float = 0.0
 
 
 def _wait(draft: Draft, groups: NDArray[np.int64], options: AnalysisOptions) -> _Waiting:
@@ -149,13 +185,16 @@ def _wait(draft: Draft, groups: NDArray[np.int64], options: AnalysisOptions) -> 
     if statistic.tasks < 2:
         note = "no interval: one task"
         return _Waiting(statistic._replace(notes=(*statistic.notes, note)), None)
-    kept = below != 0
+    kept, unit = below != 0, _unit_of(above)
+    above = above / unit
     student = t_interval_of_ratio(above[kept], below[kept], options.level)
-    note = f"Student's t interval over tasks: [{student.low:.6g}, {student.high:.6g}]"
+    note = f"Student's t interval over tasks: [{student.low * unit:.6g}, {student.high * unit:.6g}]"
+    # What is left of each task beside the ratio itself: equal tasks have an interval without width.
+    rest = above - statistic.value / unit * below
     sums = np.stack(
-        [np.bincount(groups, weights=each).astype(np.float64) for each in (above, below)]
+        [np.bincount(groups, weights=each).astype(np.float64) for each in (rest, below)]
     )
-    return _Waiting(statistic._replace(notes=(*statistic.notes, note)), sums)
+    return _Waiting(statistic._replace(notes=(*statistic.notes, note)), sums, unit, statistic.value)
 
 
 def _never_silent(statistic: Statistic) -> Statistic:
@@ -164,8 +203,10 @@ def _never_silent(statistic: Statistic) -> Statistic:
         statistic.value is not None and math.isfinite(statistic.value)
     ):
         return statistic
-    if statistic.value is not None:
+    if statistic.value is not None and "weight" in (statistic.estimator or ""):
         refusal = refuse("R20", f"{statistic.name} is not finite: weights overflow")
+    elif statistic.value is not None:
+        refusal = refuse("R11", f"{statistic.name} is beyond the range of double precision")
     else:
         refusal = refuse("R0", f"no task has what {statistic.name} needs")
     return statistic._replace(value=None, refusal=refusal.code, reason=refusal.reason)
@@ -191,7 +232,7 @@ def groups_of(num_tasks: int, seed: int) -> NDArray[np.int64]:
 
 
 def _replicates(sums: Sequence[Column], options: AnalysisOptions) -> list[Column]:
-    """[R] of each ratio, one a resample; NaN where its denominators sum to 0."""
+    """[R] of each ratio less its value, one a resample; NaN where its denominators sum to 0."""
     if not sums:
         return []
     columns = np.concatenate(sums).T
@@ -203,8 +244,9 @@ def _replicates(sums: Sequence[Column], options: AnalysisOptions) -> list[Column
 
 
 def _finish(
-    statistic: Statistic, replicates: Column, num_tasks: int, options: AnalysisOptions
+    waiting: _Waiting, replicates: Column, num_tasks: int, options: AnalysisOptions
 ) -> Statistic:
+    statistic = waiting.statistic
     try:
         found = percentile_interval(replicates, options.level, statistic.tasks)
     except InvalidInput as error:
@@ -213,7 +255,8 @@ def _finish(
     method = "percentile bootstrap over tasks"
     if num_tasks > MOST_TASKS:
         method += f" in {NUM_GROUPS} random groups"
-    interval = IntervalRecord(found.low, found.high, found.level, method)
+    low, high = (waiting.value + end * waiting.unit for end in (found.low, found.high))
+    interval = IntervalRecord(low, high, found.level, method)
     return statistic._replace(interval=interval, seed=options.seed)
 
 

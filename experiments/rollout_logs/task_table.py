@@ -18,6 +18,7 @@ from theory.estimators.off_policy import missing_log_probs
 Column = NDArray[np.float64]
 
 _MOST_WORKERS = 4  # each holds a chunk of rows
+_SMALL = 2.0**-64
 
 
 class Log(NamedTuple):
@@ -113,7 +114,8 @@ def sums(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> Column:
     Returns:
         [n].
     """
-    return np.add.reduceat(values.astype(np.float64, copy=False), offsets[:-1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.add.reduceat(values.astype(np.float64, copy=False), offsets[:-1])
 
 
 def sums_of_known(values: Column, offsets: NDArray[np.int64]) -> tuple[Column, Column]:
@@ -128,6 +130,25 @@ def sums_of_known(values: Column, offsets: NDArray[np.int64]) -> tuple[Column, C
     """
     known = np.isfinite(values)
     return sums(np.where(known, values, 0.0), offsets), sums(known, offsets)
+
+
+def means_of_known(values: Column, offsets: NDArray[np.int64]) -> tuple[Column, Column]:
+    """Mean and count over the rows of each task that have a finite value.
+
+    Args:
+        values: [m].
+        offsets: [n + 1].
+
+    Returns:
+        [n] means, 0 where a task has no value, and [n] counts.
+    """
+    total, number = sums_of_known(values, offsets)
+    some = np.maximum(number, 1)
+    means = total / some
+    if not np.isfinite(total).all():  # a sum beyond the range of doubles, of which the mean is not
+        parts, _ = sums_of_known(values * _SMALL, offsets)
+        means = np.where(np.isfinite(total), means, parts / some / _SMALL)
+    return means, number
 
 
 Columns = Callable[[TaskRows, Success, AnalysisOptions], Mapping[str, Column]]

@@ -55,10 +55,12 @@ def best_of_n_at_k(
     of = task[begins]
     # Sums in the order of the rows would depend on it in the last bits.
     sums = np.add.reduceat(values, begins) if begins.size else np.zeros(0)
-    low, high = begins - offsets[of], ends - offsets[of]
-    chance = chance_all_among(high, sizes[of], k) - chance_all_among(low, sizes[of], k)
-    selected = chance * sums / (ends - begins)
-    return np.bincount(of, selected, minlength=sizes.size).astype(np.float64)
+    worth = sums / (ends - begins)
+    chance = chance_all_among(ends - offsets[of], sizes[of], k)
+    # Summed by parts, so that equal values give that value: the last block stands whole, each other one by what it is worth beyond the next.
+    follows = np.append(of[1:] == of[:-1], False)
+    beyond = worth - np.where(follows, np.append(worth[1:], 0.0), 0.0)
+    return np.bincount(of, chance * beyond, minlength=sizes.size).astype(np.float64)
 
 
 def expected_best_of_normals(num_samples: int) -> float:

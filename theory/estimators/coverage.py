@@ -18,7 +18,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 from scipy.stats import hypergeom
 
 from theory.errors import InvalidInput
-from theory.estimators.subsets import alike, chance_all_among, check_subset_size
+from theory.estimators.subsets import alike, chance_all_among, check_subset_size, on_grid
 
 Counts = Int64[np.ndarray, " n"]
 
@@ -42,7 +42,8 @@ def pass_at_k(num_samples: Counts, num_correct: Counts, k: int) -> Float64[np.nd
         InvalidInput: k below 1 or above the samples of some task, or more correct samples than samples.
     """
     _check(num_samples, num_correct, k)
-    return 1 - chance_all_among(num_samples - num_correct, num_samples, k)
+    chance = 1 - chance_all_among(num_samples - num_correct, num_samples, k)
+    return on_grid(chance, num_samples, k)
 
 
 def pass_hat_k(num_samples: Counts, num_correct: Counts, k: int) -> Float64[np.ndarray, " n"]:
@@ -64,7 +65,7 @@ def pass_hat_k(num_samples: Counts, num_correct: Counts, k: int) -> Float64[np.n
         InvalidInput: as `pass_at_k`.
     """
     _check(num_samples, num_correct, k)
-    return chance_all_among(num_correct, num_samples, k)
+    return on_grid(chance_all_among(num_correct, num_samples, k), num_samples, k)
 
 
 def g_pass_at_k(

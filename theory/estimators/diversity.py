@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 
 from theory.errors import InvalidInput
 from theory.estimators.ragged import check_offsets, sum_of_tasks, task_of
-from theory.estimators.subsets import chance_all_among, check_subset_size
+from theory.estimators.subsets import chance_all_among, check_subset_size, on_grid
 
 
 def distinct_at_k(
@@ -42,7 +42,8 @@ def distinct_at_k(
     sizes = num_samples[task_of(offsets)]
     if (counts < 0).any() or (sum_of_tasks(counts.astype(np.float64), offsets) > num_samples).any():
         raise InvalidInput("counts: must be at least 0, and in each task no more than its samples")
-    return sum_of_tasks(1 - chance_all_among(sizes - counts, sizes, k), offsets)
+    found = sum_of_tasks(1 - chance_all_among(sizes - counts, sizes, k), offsets)
+    return on_grid(found, num_samples, k)
 
 
 def unique_rate(

@@ -2,6 +2,7 @@
 
 import numpy as np
 from jaxtyping import Float64, Int64
+from scipy.special import comb
 
 from theory.errors import InvalidInput
 
@@ -51,6 +52,29 @@ def chance_all_among(
         row[present] = np.arange(present.size)
         return table[row[num_samples], marked]
     return _product(marked, num_samples, k)
+
+
+def on_grid(
+    numbers: Float64[np.ndarray, " n"], num_samples: Int64[np.ndarray, " n"], k: int
+) -> Float64[np.ndarray, " n"]:
+    """Means over all subsets of a whole number for each, cleared of rounding errors.
+
+        round(C(n, k) x) / C(n, k)
+
+    Such a mean is a whole number of 1 / C(n, k): where that grid is wide beside the errors, the nearest point of it is the mean to the last digit.
+
+    Args:
+        numbers: [n] means, with relative errors below 1e-13.
+        num_samples: [n] at least k.
+        k: samples of a subset.
+
+    Returns:
+        [n] the same where C(n, k) is above 10^9.
+    """
+    subsets = np.asarray(comb(np.arange(num_samples.max(initial=0) + 1), k), np.float64)
+    known = (subsets >= 1) & (subsets < 1e9)
+    grid = np.where(known, subsets, 1.0)[num_samples]
+    return np.where(known[num_samples], np.rint(numbers * grid) / grid, numbers)
 
 
 def alike(

@@ -185,11 +185,15 @@ def _votes(
     k: int,
 ) -> Float64[np.ndarray, " u"]:
     """`majority_at_k` of tasks of one size, padded with answers that nobody gave."""
+    # Values count from the greatest of the task, and chances are shares of what the program itself adds up: equal values give that value.
+    greatest = np.where(counts > 0, values, -np.inf).max(axis=1, initial=-np.inf)
+    greatest = np.where(np.isfinite(greatest), greatest, 0.0)
+    values = values - greatest[:, None]
     share = k / num_samples
     drawn = np.arange(k + 1)
     largest = int(max(counts.max(initial=0), silent.max(initial=0)))
     table = np.asarray(binom.pmf(drawn[None], np.arange(largest + 1)[:, None], share))
-    total = np.zeros(counts.shape[0])
+    total, voted = np.zeros(counts.shape[0]), np.zeros(counts.shape[0])
     for most in range(1, min(k, int(counts.max(initial=0))) + 1):
         ties = k // most
         # ways[u, t, x]: weight of x samples among the answers so far, t of which have `most`; worth: the same times the sum of their values.
@@ -212,7 +216,9 @@ def _votes(
         rest = table[silent][:, ::-1]  # weight of k - x silent samples
         shared = worth[:, 1:] / np.arange(1, ties + 1)[None, :, None]
         total += (shared.sum(axis=1) * rest).sum(axis=1)
-    return total / float(binom.pmf(k, num_samples, share))
+        voted += (ways[:, 1:].sum(axis=1) * rest).sum(axis=1)
+    everything = voted + table[counts, 0].prod(axis=1) * table[silent, k]
+    return greatest * (voted / everything) + total / everything
 
 
 def _weighted_votes(

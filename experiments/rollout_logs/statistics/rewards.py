@@ -6,15 +6,15 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import first_refusal, has, one_policy
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
+from experiments.rollout_logs.drafts import Draft, mean_over_tasks, ratio_of_sums, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.refusals import Refused, refuse
 from experiments.rollout_logs.task_rows import TaskRows
-from experiments.rollout_logs.task_table import Column, Log, Success, sums_of_known
+from experiments.rollout_logs.task_table import Column, Log, Success, means_of_known
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
-    """Sum and number of the finite rewards of each task.
+    """Mean and number of the finite rewards of each task.
 
     Args:
         rows: of some tasks.
@@ -22,13 +22,13 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         options: unused.
 
     Returns:
-        "reward_sum" and "rewards", where any row has a reward.
+        "reward_mean" and "rewards", where any row has a reward.
     """
     del success, options
     if "reward" not in rows.columns:
         return {}
-    total, number = sums_of_known(rows.numbers("reward"), rows.offsets)
-    return {"reward_sum": total, "rewards": number}
+    mean, number = means_of_known(rows.numbers("reward"), rows.offsets)
+    return {"reward_mean": mean, "rewards": number}
 
 
 def drafts(log: Log) -> list[Draft]:
@@ -54,19 +54,19 @@ def drafts(log: Log) -> list[Draft]:
     refusal = first_refusal(log, (has("reward"), some_finite, one_policy))
     if refusal is not None:
         return [refused("mean_reward", refusal, unit=statistic.unit, policy=facts.policy)]
-    total, number = log.table["reward_sum"], log.table["rewards"]
+    mean, number = log.table["reward_mean"], log.table["rewards"]
     known = number > 0
-    values = np.where(known, total / np.where(known, number, 1.0), np.nan)
-    by_row = float(total.sum() / number.sum())
-    notes = [f"mean over rows: {by_row:.6g}"]
-    missing = log.table["rows"] - number
-    if missing.sum() and facts.reward_range is not None:
+    values = np.where(known, mean, np.nan)
+    share = number / number.max()
+    notes = [f"mean over rows: {ratio_of_sums(mean * share, share):.6g}"]
+    missing = 1 - number / log.table["rows"]
+    if missing.any() and facts.reward_range is not None:
         low, high = (
-            float(((total + missing * end) / log.table["rows"]).mean())
+            ratio_of_sums(mean * (1 - missing) + missing * end, np.ones(mean.size))
             for end in facts.reward_range
         )
         notes.append(
-            f"rows without a finite reward ({int(missing.sum())}) at the least reward of the log: {low:.6g}, at the greatest: {high:.6g}"
+            f"rows without a finite reward ({int((log.table['rows'] - number).sum())}) at the least reward of the log: {low:.6g}, at the greatest: {high:.6g}"
         )
     excluded = {"no reward": absent, "reward not finite": facts.reward_not_finite}
     return [

@@ -106,7 +106,8 @@ def _means(weights: Column, values: Column, offsets: np.ndarray) -> dict[str, Co
     weighed = weigh_tasks(np.where(np.isnan(values), np.nan, weights), offsets)
     total = sums(weighed.relative * np.nan_to_num(values), offsets)
     alive = np.isfinite(weighed.peak)
-    scale = np.exp(np.where(alive, weighed.peak, 0.0))
+    with np.errstate(over="ignore"):  # such a mean is refused
+        scale = np.exp(np.where(alive, weighed.peak, 0.0))
     some = weighed.num_weights > 0
     return {
         "is_mean": np.where(some, scale * total / np.where(some, weighed.num_weights, 1.0), np.nan),
