@@ -11,6 +11,7 @@ from tests.theory.allocation.loops import play, updates
 from theory.allocation.beta_binomial import posterior_mean
 from theory.allocation.policies import dynamic_sampling, predictive_stopping
 from theory.allocation.policies.predictive_stopping import (
+    best_rates,
     equal_runs,
     prospects,
     supplying_price,
@@ -45,7 +46,7 @@ def test_prospects_are_those_of_the_whole_lattice(
             for a, b, v in zip(arm.successes, arm.failures, drawing[:, 0], strict=True)
         }
         runs = equal_runs(prior, jnp.array([history[0]]), jnp.array([history[1]]), n)
-        found = prospects(runs, jnp.asarray(price))
+        found = prospects(runs, jnp.array([price]))
         np.testing.assert_allclose(found.value[0], q[0, 0], atol=1e-12)
         for kind, runs in (
             (1, [q[k, 0] for k in range(1, n)]),
@@ -74,7 +75,7 @@ def test_it_trains_on_whole_mixed_groups_for_fewer_rollouts() -> None:
             assert (groups.successes[ready] > 0).all() and (groups.failures[ready] > 0).all()
             assert ((groups.successes + groups.failures)[ready] == n).all()
         costs[name] = sum(each.requests.additional.sum() for update in late for each in update)
-    # 24 prompts an update for the one, 6 and a few strays for the other.
+    # About 24 prompts an update for the one, 6 and a few strays for the other.
     assert costs["predictive"] < 0.6 * costs["dynamic"]
 
 
@@ -86,7 +87,7 @@ def test_the_chance_is_that_of_the_rule() -> None:
         runs = equal_runs(beta(*prior), jnp.array([history[0]]), jnp.array([history[1]]), n)
         a, b = prior[0] + history[0], prior[1] + history[1]
         for price in (0.0, 0.1, 0.15, 0.19):
-            found = prospects(runs, jnp.asarray(price))
+            found = prospects(runs, jnp.array([price]))
             wrong, right = (int(each) for each in found.patience[:, 0])
             chance = 0.0
             for outcomes in itertools.product((0, 1), repeat=n):
@@ -109,6 +110,21 @@ def test_a_large_pool_of_strangers_is_priced_like_a_stream() -> None:
     np.testing.assert_allclose(supplying_price(runs, 20), best_rate(problem), rtol=1e-4)
 
 
+def test_best_rates_are_those_of_the_whole_lattice() -> None:
+    """The price at which the first rollout of a prompt is worth nothing is its best rate alone."""
+    n = 8
+    with jax.enable_x64(True):
+        histories = np.array([(0.0, 0.0), (3.0, 1.0), (0.0, 6.5), (2.0, 0.0)])
+        runs = equal_runs(
+            published(), jnp.asarray(histories[:, 0]), jnp.asarray(histories[:, 1]), n
+        )
+        for rate, history in zip(best_rates(runs), histories, strict=True):
+            problem = stopping_problem(
+                posterior(published(), *history.tolist()), effective_worth(n)
+            )
+            np.testing.assert_allclose(rate, best_rate(problem), atol=1e-8)
+
+
 def test_the_price_is_where_supply_meets_the_batch() -> None:
     """Just below it the profitable prompts supply the batch, just above it they do not."""
     rng = np.random.default_rng(3)
@@ -120,7 +136,7 @@ def test_the_price_is_where_supply_meets_the_batch() -> None:
         )
 
         def supply(price: float) -> float:
-            found = prospects(runs, jnp.asarray(price))
+            found = prospects(runs, jnp.full(60, price))
             return float(jnp.sum(jnp.where(found.value > 0, found.chance, 0)))
 
         for batch in (1, 5, 12):

@@ -11,11 +11,13 @@ For a prompt with posterior mean mu_k after its history and k equal outcomes in 
     Q_k = -price + mu_k A_(k+1) + (1 - mu_k) M_(k+1),   A_k = max(0, Q_k),   A_n = 0      k equal successes; failures likewise
     Q_0 = -price + mu_0 A_1 (successes) + (1 - mu_0) A_1 (failures)
 
-Prompts are picked by Q_0 and given up at the first k with Q_k <= 0. The price is the one at which the pool supplies the batch: the prompts with
+Prompts are picked by Q_0 and given up at the first k with Q_k <= 0; one that is worth less than the price, and still picked because the others did
+not do, is priced at its own best rate, since at a higher price it would be given up before it can become mixed. The price is the one at which the pool supplies the batch: the prompts with
 Q_0 > 0, under this rule, are expected to give as many effective groups as the batch needs. That is complementary slackness of
 the relaxation that bounds all rules of this class (`theory.exact.allocation.relaxation`). The rule is ours.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -55,7 +57,7 @@ class Prospects(NamedTuple):
     """What the next group of each prompt is worth at a price.
 
     Attributes:
-        value: [P] Q_0.
+        value: [P] Q_0 at the price of the update.
         patience: [2, P] equal outcomes (failures, successes) at which the prompt is given up; n for one that never is.
         chance: [P] that the group becomes effective under this rule.
     """
@@ -115,12 +117,12 @@ def equal_runs(
     )
 
 
-def prospects(runs: Runs, price: Float[Array, ""]) -> Prospects:
+def prospects(runs: Runs, price: Float[Array, " P"]) -> Prospects:
     """Worth of a fresh group of every prompt, and how long to wait for its second outcome.
 
     Args:
         runs: of the prompts.
-        price: of a rollout, at most 1 / n.
+        price: [P] of a rollout of each prompt, at most 1 / n.
 
     Returns:
         Value, patience and chance.
@@ -138,6 +140,18 @@ def prospects(runs: Runs, price: Float[Array, ""]) -> Prospects:
     )
 
 
+def best_rates(runs: Runs) -> Float[Array, " P"]:
+    """Effective groups per rollout under the best rule for each prompt alone: the price at which Q_0 = 0.
+
+    Args:
+        runs: of the prompts.
+
+    Returns:
+        [P] in [0, 1 / n].
+    """
+    return _highest(runs, jnp.zeros_like(runs.successes[0]), lambda found: found.value > 0)
+
+
 def supplying_price(runs: Runs, batch_size: int) -> Float[Array, ""]:
     """The highest price at which the pool supplies the batch.
 
@@ -150,19 +164,31 @@ def supplying_price(runs: Runs, batch_size: int) -> Float[Array, ""]:
     Returns:
         In [0, 1 / n]; 0 for a pool that never supplies it, at which nothing is given up that may still become effective.
     """
-    most = jnp.asarray(1 / runs.successes.shape[0], runs.successes.dtype)
+
+    def supplies(found: Prospects) -> Bool[Array, ""]:
+        return jnp.sum(jnp.where(found.value > 0, found.chance, 0)) >= batch_size
+
+    return _highest(runs, jnp.zeros_like(runs.successes[0, 0]), supplies)
+
+
+def _highest(
+    runs: Runs,
+    lowest: Float[Array, "*batch"],
+    holds: Callable[[Prospects], Bool[Array, "*batch"]],
+) -> Float[Array, "*batch"]:
+    """The highest price in [0, 1 / n] at which something holds that holds below it, one for all prompts or one for each."""
+    num_prompts = runs.successes.shape[1]
 
     def halve(
-        _: Int[Array, ""], ends: tuple[Float[Array, ""], Float[Array, ""]]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        _: Int[Array, ""], ends: tuple[Float[Array, "*batch"], Float[Array, "*batch"]]
+    ) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
         low, high = ends
         middle = (low + high) / 2
-        found = prospects(runs, middle)
-        supplies = jnp.sum(jnp.where(found.value > 0, found.chance, 0)) >= batch_size
-        return jnp.where(supplies, middle, low), jnp.where(supplies, high, middle)
+        held = holds(prospects(runs, jnp.broadcast_to(middle, num_prompts)))
+        return jnp.where(held, middle, low), jnp.where(held, high, middle)
 
-    low, _ = jax.lax.fori_loop(0, BISECTIONS, halve, (jnp.zeros_like(most), most))
-    return low
+    highest = jnp.full_like(lowest, 1 / runs.successes.shape[0])
+    return jax.lax.fori_loop(0, BISECTIONS, halve, (lowest, highest))[0]
 
 
 def _equal_run(
@@ -186,7 +212,7 @@ def _equal_run(
 
 
 def _after_first(
-    means: Float[Array, "n P"], price: Float[Array, ""]
+    means: Float[Array, "n P"], price: Float[Array, " P"]
 ) -> tuple[Float[Array, " P"], Int[Array, " P"]]:
     """A_1, and the run at which the prompt is given up."""
     group_size = means.shape[0]
@@ -275,7 +301,9 @@ def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
         )
         runs = equal_runs(population, successes, failures, group_size)
         price = supplying_price(runs, batch_size)
-        return price, prospects(runs, price)
+        shared = jnp.full(successes.shape, price)
+        own = prospects(runs, jnp.minimum(shared, best_rates(runs)))
+        return price, own._replace(value=prospects(runs, shared).value)
 
     def init(key: Key[Array, ""], num_prompts: int) -> PredictiveBelief:
         nothing, zero = jnp.zeros(num_prompts), jnp.zeros((), jnp.int32)
