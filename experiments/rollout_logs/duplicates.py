@@ -11,6 +11,11 @@ from theory.errors import InvalidInput
 _KEY = "prompt, sample_number, sample_text"
 _SAME = [column.name for column in NARROW_COLUMNS if column.name != "step"]  # graded again later
 _CONTENT = f"struct_pack({', '.join(f'{name} := {name}' for name in _SAME)})::VARCHAR"
+# Sample numbers below 64 are told apart by a bit each, a prompt at a time; other prompts with sample ids are looked at closely.
+_DOUBTFUL_PROMPTS = (
+    "SELECT prompt FROM staged GROUP BY prompt HAVING count(sample_text) > 0 OR min(sample_number) < 0 OR max(sample_number) > 63 OR "
+    "count(sample_number) > bit_count(bit_or(CASE WHEN sample_number BETWEEN 0 AND 63 THEN 1::UBIGINT << sample_number::UBIGINT END))"
+)
 _HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
 
 
@@ -26,6 +31,8 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str,
     Raises:
         InvalidInput: two different rows of one (prompt, sample), which it names.
     """
+    if not one_number(connection, f"SELECT count(*) FROM ({_DOUBTFUL_PROMPTS})"):
+        return {}
     # Hashes first: they make narrow groups. Only the suspects are then grouped by what they are.
     suspects = one_number(
         connection,

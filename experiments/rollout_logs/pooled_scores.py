@@ -1,13 +1,15 @@
 """What needs the scores of all rows at once: AUROC over rows, and bins of equal mass. The database sorts; the rows pass through once."""
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from experiments.rollout_logs.analysis import ReliabilityBin
 from experiments.rollout_logs.database import one_number
-from experiments.rollout_logs.task_table import Success
+from experiments.rollout_logs.task_table import Column, Success
 
 NUM_BINS = 10
 _BATCH = 1 << 17
@@ -43,8 +45,34 @@ def outcome_sql(success: Success) -> str:
     return "NULL::DOUBLE"
 
 
+class _Runs(NamedTuple):
+    """Distinct scores in ascending order, how many rows have each, and how many of those are successes."""
+
+    scores: Column
+    rows: Column
+    successes: Column
+
+
+def _distinct(batches: Iterable[pa.RecordBatch]) -> Iterator[_Runs]:
+    """Sorted rows as distinct scores; the last one of a batch may go on in the next."""
+    rest = _Runs(np.empty(0), np.empty(0), np.empty(0))
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        scores, outcomes = (column.to_numpy() for column in batch.columns)
+        scores = np.append(rest.scores, scores)
+        rows = np.append(rest.rows, np.ones(outcomes.size))
+        successes = np.append(rest.successes, outcomes)
+        begins = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
+        runs = [np.add.reduceat(rows, begins), np.add.reduceat(successes, begins)]
+        found = _Runs(scores[begins], *runs)
+        yield _Runs(*(column[:-1] for column in found))
+        rest = _Runs(*(column[-1:] for column in found))
+    yield rest
+
+
 def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> PooledScores:
-    """Pass over the distinct scores in ascending order.
+    """Pass over the distinct scores in ascending order. A sort alone takes half as long as groups that are then sorted.
 
     Args:
         connection: with `staged`.
@@ -62,12 +90,9 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
     sums = np.zeros((NUM_BINS, 3))
     edges = np.stack([np.full(NUM_BINS, np.inf), np.full(NUM_BINS, -np.inf)], axis=1)
     rows_before = negatives_before = wins = positives = 0.0
-    query = connection.sql(
-        f"SELECT score, count(*)::DOUBLE AS rows, sum(outcome) AS successes {kept} GROUP BY score ORDER BY score"
-    )
+    query = connection.sql(f"SELECT score, outcome {kept} ORDER BY score")
     with query.to_arrow_reader(batch_size=_BATCH) as reader:
-        for batch in reader:
-            score, rows, won = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        for score, rows, won in _distinct(reader):
             lost = rows - won
             below = negatives_before + np.cumsum(lost) - lost
             wins += float((won * (below + lost / 2)).sum())

@@ -115,7 +115,7 @@ def task_rows(
     columns = [name for name in (*_NUMBERS, *_HASHES, *_FLAGS) if present.get(name)]
     order = _order(present, columns)
     query = connection.sql(
-        f"SELECT code, {', '.join(map(_filled, columns)) or '1 AS one'} "
+        f"SELECT code::INTEGER AS code, {', '.join(map(_narrow, columns)) or '1 AS one'} "
         f"FROM staged JOIN prompts USING (prompt) ORDER BY {order}"
     )
     rest: dict[str, NDArray[np.generic]] | None = None
@@ -144,17 +144,20 @@ def _order(present: Mapping[str, int], columns: list[str]) -> str:
     return ", ".join(["code", *keys])
 
 
-def _filled(name: str) -> str:
-    if name in _NUMBERS:
-        return f"coalesce({name}::DOUBLE, 'nan'::DOUBLE) AS {name}"
-    return f"coalesce({name}, {'0::UBIGINT' if name in _HASHES else '(-1)::TINYINT'}) AS {name}"
+def _narrow(name: str) -> str:
+    return f"{name}::DOUBLE AS {name}" if name in _NUMBERS else name
 
 
 def _arrays(batch: pa.RecordBatch) -> dict[str, NDArray[np.generic]]:
-    return {
-        name: column.to_numpy(zero_copy_only=False)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return {name: _filled(name, column) for name, column in columns}
+
+
+def _filled(name: str, column: pa.Array) -> NDArray[np.generic]:
+    """Filled here, because the database sorts what is missing faster."""
+    filling = {**dict.fromkeys(_HASHES, 0), **dict.fromkeys(_FLAGS, -1)}.get(name)
+    filled = column if filling is None else column.fill_null(filling)
+    return filled.to_numpy(zero_copy_only=False)
 
 
 def _join(
