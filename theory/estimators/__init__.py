@@ -11,6 +11,7 @@ Weights of another policy than the sampler's are in `theory.estimators.off_polic
 """
 
 from theory.estimators.best_of_n import best_of_n_at_k as best_of_n_at_k
+from theory.estimators.best_of_n import best_of_n_at_ks as best_of_n_at_ks
 from theory.estimators.best_of_n import expected_best_of_normals as expected_best_of_normals
 from theory.estimators.bootstrap import difference_interval as difference_interval
 from theory.estimators.bootstrap import mean_interval as mean_interval
@@ -45,4 +46,4 @@ from theory.estimators.ranks import mid_ranks as mid_ranks
 from theory.estimators.ranks import spearman_by_task as spearman_by_task
 from theory.estimators.votes import majority_at_k as majority_at_k
 from theory.estimators.votes import no_vote_probability as no_vote_probability
-from theory.estimators.votes import weighted_majority_at_k as weighted_majority_at_k
+from theory.estimators.weighted_votes import weighted_majority_at_ks as weighted_majority_at_ks

@@ -3,13 +3,21 @@
 Source: order statistics; as an estimator over subsets in the scaling studies of reward models (Gao et al. 2023, arXiv 2210.10760, appendix).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from scipy.integrate import quad
 from scipy.stats import norm
 
 from theory.errors import InvalidInput
-from theory.estimators.ragged import begins_of_runs, check_offsets, order_within, task_of
+from theory.estimators.ragged import (
+    begins_of_runs,
+    check_offsets,
+    order_within,
+    task_of,
+    tasks_by_size,
+)
 from theory.estimators.subsets import chance_all_among, check_subset_size
 
 
@@ -39,28 +47,69 @@ def best_of_n_at_k(
     Raises:
         InvalidInput: a score or a value that is not finite (drop and count those rows first), or a k above the samples of some task.
     """
+    check_subset_size(np.diff(offsets), k)
+    return best_of_n_at_ks(scores, values[:, None], offsets, (k,))[:, 0, 0]
+
+
+def best_of_n_at_ks(
+    scores: Float64[np.ndarray, " m"],
+    values: Float64[np.ndarray, "m v"],
+    offsets: Int64[np.ndarray, " n1"],
+    ks: Sequence[int],
+) -> Float64[np.ndarray, "n K v"]:
+    """`best_of_n_at_k` at several k, of several values, by one sort.
+
+    Samples of equal scores take their mean value; then the one that l others score less than is the best of C(l, k - 1) subsets.
+
+    Args:
+        scores: [m] of each sample, task by task; finite.
+        values: [m, v] of each sample.
+        offsets: [n + 1] where each task's samples begin.
+        ks: samples drawn without replacement.
+
+    Returns:
+        [n, K, v]; NaN where a task has fewer than k samples.
+
+    Raises:
+        InvalidInput: a score or a value that is not finite, or a k below 1.
+    """
     check_offsets(offsets, scores.size)
-    sizes = np.diff(offsets)
-    check_subset_size(sizes, k)
+    for k in ks:
+        check_subset_size(np.zeros(0, np.int64), k)
     for name, numbers in (("scores", scores), ("values", values)):
         if not np.isfinite(numbers).all():
             raise InvalidInput(f"{name}: must be finite, leave such rows out and count them")
-    task = task_of(offsets)
-    if ((scores[1:] < scores[:-1]) & (task[1:] == task[:-1])).any():
-        order = order_within(scores, offsets)
-        scores, values = scores[order], values[order]
-    same = np.append(False, (scores[1:] == scores[:-1]) & (task[1:] == task[:-1]))
-    begins = begins_of_runs(same) if scores.size else np.zeros(0, np.int64)
-    ends = np.append(begins[1:], scores.size)
-    of = task[begins]
-    # Sums in the order of the rows would depend on it in the last bits.
-    sums = np.add.reduceat(values, begins) if begins.size else np.zeros(0)
-    worth = sums / (ends - begins)
-    chance = chance_all_among(ends - offsets[of], sizes[of], k)
-    # Summed by parts, so that equal values give that value: the last block stands whole, each other one by what it is worth beyond the next.
-    follows = np.append(of[1:] == of[:-1], False)
-    beyond = worth - np.where(follows, np.append(worth[1:], 0.0), 0.0)
-    return np.bincount(of, chance * beyond, minlength=sizes.size).astype(np.float64)
+    order = order_within(scores, offsets)
+    scores, task = scores[order], task_of(offsets)
+    same = np.append(False, (scores[1:] == scores[:-1]) & (task[1:] == task[:-1]))[: scores.size]
+    ordered = [_shared(column[order], same) for column in values.T]
+    found = np.full((offsets.size - 1, len(ks), len(ordered)), np.nan)
+    for tasks, rows in tasks_by_size(offsets):
+        size = rows.shape[1]
+        # Summed by parts, so that equal values give that value: the last stands whole, each other one by what it is worth beyond the next.
+        beyond = [column[rows] for column in ordered]
+        for column in beyond:
+            column[:, :-1] -= column[:, 1:]
+        for place, k in enumerate(ks):
+            if k > size:
+                continue
+            highest = np.arange(k, size + 1, dtype=np.int64)
+            chance = chance_all_among(highest, np.full_like(highest, size), k)
+            for which, column in enumerate(beyond):
+                # Sums task by task do not depend, in their last bits, on the tasks beside.
+                found[tasks, place, which] = (column[:, k - 1 :] * chance).sum(axis=1)
+    return found
+
+
+def _shared(
+    values: Float64[np.ndarray, " m"], same_as_before: Bool[np.ndarray, " m"]
+) -> Float64[np.ndarray, " m"]:
+    """The mean over the run that each entry is in."""
+    if not same_as_before.any():
+        return values
+    begins = begins_of_runs(same_as_before)
+    widths = np.diff(np.append(begins, values.size))
+    return np.repeat(np.add.reduceat(values, begins) / widths, widths)
 
 
 def expected_best_of_normals(num_samples: int) -> float:

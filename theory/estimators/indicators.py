@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from theory.errors import InvalidInput
 from theory.estimators.best_of_n import best_of_n_at_k
 from theory.estimators.ragged import check_offsets, order_within, sum_of_tasks, task_of
-from theory.estimators.ranks import spearman_by_task
+from theory.estimators.ranks import correlation_of_ranks, mid_ranks
 
 Rows = Float64[np.ndarray, " m"]
 Tasks = Float64[np.ndarray, " n"]
@@ -159,10 +159,11 @@ def length_coupling(scores: Rows, correct: Rows, lengths: Rows, offsets: Offsets
         NaN for a task where one of the three does not vary.
 
     Raises:
-        InvalidInput: as `spearman_by_task`.
+        InvalidInput: as `mid_ranks`.
     """
-    of_outcome = spearman_by_task(correct, lengths, offsets)
-    value = spearman_by_task(scores, lengths, offsets) - of_outcome
+    ranks = mid_ranks(lengths, offsets)
+    of_outcome = correlation_of_ranks(mid_ranks(correct, offsets), ranks, offsets)
+    value = correlation_of_ranks(mid_ranks(scores, offsets), ranks, offsets) - of_outcome
     known = ~np.isnan(value)
     variance = 1 / np.maximum(np.diff(offsets) - 1.0, 1.0)
     return Indicator(value, np.where(known, -of_outcome, np.nan), np.where(known, variance, np.nan))

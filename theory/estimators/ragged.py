@@ -1,5 +1,7 @@
 """Numbers of tasks of different sizes, side by side: flat arrays in the order of the tasks, and offsets where each task begins."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped, UInt64
 
@@ -72,6 +74,23 @@ def task_of(offsets: Int64[np.ndarray, " n1"]) -> Int64[np.ndarray, " m"]:
         [m].
     """
     return np.repeat(np.arange(offsets.size - 1, dtype=np.int64), np.diff(offsets))
+
+
+def tasks_by_size(
+    offsets: Int64[np.ndarray, " n1"],
+) -> Iterator[tuple[Int64[np.ndarray, " b"], Int64[np.ndarray, "b s"]]]:
+    """Tasks of one size side by side, so that they can be computed as a table.
+
+    Args:
+        offsets: [n + 1].
+
+    Yields:
+        [b] the tasks of a size s, and [b, s] the places of their entries; sizes ascend.
+    """
+    sizes = np.diff(offsets)
+    for size in np.unique(sizes):
+        tasks = np.flatnonzero(sizes == size).astype(np.int64)
+        yield tasks, offsets[tasks][:, None] + np.arange(size, dtype=np.int64)
 
 
 def order_within(

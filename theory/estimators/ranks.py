@@ -88,8 +88,23 @@ def spearman_by_task(first: Rows, second: Rows, offsets: Offsets) -> Float64[np.
     Raises:
         InvalidInput: as `mid_ranks`.
     """
-    middle = ((np.diff(offsets) + 1) / 2)[task_of(offsets)]
-    x, y = mid_ranks(first, offsets) - middle, mid_ranks(second, offsets) - middle
+    return correlation_of_ranks(mid_ranks(first, offsets), mid_ranks(second, offsets), offsets)
+
+
+def correlation_of_ranks(first: Rows, second: Rows, offsets: Offsets) -> Float64[np.ndarray, " n"]:
+    """`spearman_by_task` from ranks that are there already.
+
+    Args:
+        first: [m] by `mid_ranks`.
+        second: [m] by `mid_ranks`.
+        offsets: [n + 1].
+
+    Returns:
+        [n] in [-1, 1], NaN where one of the two does not vary.
+    """
+    sizes = np.diff(offsets)
+    middle = np.repeat((sizes + 1) / 2, sizes)
+    x, y = first - middle, second - middle
     squares = sum_of_tasks(x * x, offsets) * sum_of_tasks(y * y, offsets)
     norm = np.sqrt(np.where(squares > 0, squares, 1.0))
     return np.where(squares > 0, sum_of_tasks(x * y, offsets) / norm, np.nan)

@@ -6,11 +6,8 @@ class that could win. A subset in which nobody votes scores 0, and how often tha
 Source: Wang et al. 2022 (arXiv 2203.11171), self-consistency; the mean over subsets is a hypergeometric dynamic program of this project.
 """
 
-from itertools import pairwise
-from typing import NamedTuple
-
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from scipy.stats import binom
 
 from theory.errors import InvalidInput
@@ -22,18 +19,6 @@ Offsets = Int64[np.ndarray, " n1"]
 
 # Numbers that the dynamic program holds at a time.
 _BLOCK = 1 << 22
-
-
-class WeightedMajority(NamedTuple):
-    """A vote by sums of scores, estimated from some subsets.
-
-    Attributes:
-        value: [n] mean over the subsets that were drawn.
-        monte_carlo_error: [n] its standard error, of the choice of subsets alone; 0 where all subsets are the same.
-    """
-
-    value: Float64[np.ndarray, " n"]
-    monte_carlo_error: Float64[np.ndarray, " n"]
 
 
 def majority_at_k(
@@ -121,62 +106,6 @@ def no_vote_probability(
     return chance_all_among(num_samples - voting, num_samples, k)
 
 
-def weighted_majority_at_k(
-    answers: Int64[np.ndarray, " m"],
-    scores: Float64[np.ndarray, " m"],
-    correct: Float64[np.ndarray, " m"],
-    offsets: Offsets,
-    k: int,
-    num_subsets: int,
-    rng: np.random.Generator,
-) -> WeightedMajority:
-    """The value of the answer with the largest sum of scores among k samples.
-
-    No polynomial closed form is known for real scores: the mean is over subsets drawn at random, each without replacement. Unbiased for the
-    mean over all subsets, hence for the vote among k new samples. At k = n there is one subset and no Monte Carlo error. Ties are shared evenly.
-
-    Args:
-        answers: [m] the class of each sample's answer, from 0; -1 has none and does not vote.
-        scores: [m] at least 0: with negative scores more votes for an answer can lower its sum.
-        correct: [m] verdict of each sample; an answer that was judged both ways takes the mean over its samples in the task, as in `majority_at_k`.
-        offsets: [n + 1] where each task's samples begin.
-        k: samples drawn without replacement.
-        num_subsets: drawn of each task, at least 2.
-        rng: advanced.
-
-    Returns:
-        Means and their standard errors.
-
-    Raises:
-        InvalidInput: a negative score or one that is not finite, k above the samples of some task, fewer than two subsets.
-    """
-    check_offsets(offsets, answers.size)
-    sizes = np.diff(offsets)
-    check_subset_size(sizes, k)
-    if num_subsets < 2:
-        raise InvalidInput(f"{num_subsets} subsets: give at least 2, or there is no error to state")
-    if not (np.isfinite(scores) & (scores >= 0)).all():
-        raise InvalidInput(
-            "scores: must be finite and at least 0 for a weighted vote, map them to positive numbers first"
-        )
-    value, error = np.zeros(sizes.size), np.zeros(sizes.size)
-    for task, (begin, end) in enumerate(pairwise(offsets)):
-        here = slice(int(begin), int(end))
-        _, classes = np.unique(answers[here], return_inverse=True)
-        votes = answers[here] >= 0
-        worth = np.bincount(classes, correct[here]) / np.bincount(classes)
-        size, is_whole = int(end - begin), k == end - begin
-        rows = 1 if is_whole else num_subsets
-        # The k smallest of n uniform numbers are a uniform subset.
-        drawn = np.argpartition(rng.random((rows, size)), k - 1, axis=1)[:, :k]
-        found = _weighted_votes(
-            classes[drawn], votes[drawn], scores[here][drawn], worth[classes][drawn]
-        )
-        value[task] = found.mean()
-        error[task] = 0.0 if is_whole else found.std(ddof=1) / np.sqrt(rows)
-    return WeightedMajority(value, error)
-
-
 def _votes(
     counts: Int64[np.ndarray, "u a"],
     values: Float64[np.ndarray, "u a"],
@@ -219,30 +148,6 @@ def _votes(
         voted += (ways[:, 1:].sum(axis=1) * rest).sum(axis=1)
     everything = voted + table[counts, 0].prod(axis=1) * table[silent, k]
     return greatest * (voted / everything) + total / everything
-
-
-def _weighted_votes(
-    classes: Int64[np.ndarray, "r k"],
-    votes: Bool[np.ndarray, "r k"],
-    scores: Float64[np.ndarray, "r k"],
-    correct: Float64[np.ndarray, "r k"],
-) -> Float64[np.ndarray, " r"]:
-    """The value of the winner of each row; 0 where nobody votes."""
-    rows, width = classes.shape[0], int(classes.max()) + 1
-    place = np.arange(rows)[:, None] * width + classes
-
-    def per_class(numbers: Float64[np.ndarray, "r k"]) -> Float64[np.ndarray, "r c"]:
-        return np.bincount(
-            place.ravel(), np.where(votes, numbers, 0.0).ravel(), rows * width
-        ).reshape(rows, width)
-
-    members, sums, right = per_class(np.ones_like(scores)), per_class(scores), per_class(correct)
-    voted = members > 0
-    best = np.where(voted, sums, -np.inf).max(axis=1, keepdims=True)
-    # Equal sums may differ in the last bits by the order of their terms.
-    top = voted & (sums >= best - 1e-12 * np.abs(best))
-    value = np.where(top, right / np.maximum(members, 1), 0.0).sum(axis=1)
-    return value / np.maximum(top.sum(axis=1), 1)
 
 
 def _check(

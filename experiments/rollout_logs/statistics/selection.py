@@ -21,17 +21,11 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import (
-    group_answers,
-    keep_rows,
-    keep_tasks,
-    spread,
-)
-from experiments.rollout_logs.statistics.weighted_votes import weighted_majority_at_k
+from experiments.rollout_logs.ragged import group_answers, keep_rows
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
-from theory.estimators.best_of_n import best_of_n_at_k
-from theory.estimators.ragged import order_within
+from theory.estimators.best_of_n import best_of_n_at_ks
+from theory.estimators.weighted_votes import weighted_majority_at_ks
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -61,47 +55,47 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     sizes = np.diff(offsets)
     score, outcome = score[mask], outcome[mask]
     found["scored_known"] = sizes.astype(np.float64)
-    votes = "answer_code" in rows.columns and bool((score >= 0).all())
-    answers = group_answers(rows.columns["answer_code"][mask], outcome, offsets) if votes else None
-    # Sorted once: best_of_n_at_k does not sort again.
-    order = order_within(score, offsets)
-    sorted_score, sorted_outcome = score[order], outcome[order]
-    for k in options.ks:
-        enough = sizes >= k
-        kept, new = keep_tasks(offsets, enough)
-        best, picked = sorted_score[kept], sorted_outcome[kept]
-        found[f"best_of_n@{k}"] = spread(best_of_n_at_k(best, picked, new, k), enough)
-        found[f"optimism@{k}"] = spread(best_of_n_at_k(best, best - picked, new, k), enough)
-        if answers is not None:
-            value, variance = weighted_majority_at_k(
-                answers.rows[kept],
-                score[kept],
-                answers.values,
-                new,
-                rows.codes[enough],
-                k,
-                options.seed,
-                options.num_subsets,
-            )
-            found[f"weighted@{k}"] = spread(value, enough)
-            found[f"weighted_variance@{k}"] = spread(variance, enough)
-    if votes is False and "answer_code" in rows.columns:
-        for k in options.ks:
-            found[f"weighted@{k}"] = np.full(sizes.size, np.nan)
-            found[f"weighted_variance@{k}"] = np.full(sizes.size, np.nan)
+    values = np.stack([outcome, score - outcome], axis=1)
+    chosen = best_of_n_at_ks(score, values, offsets, options.ks)
+    for place, k in enumerate(options.ks):
+        found[f"best_of_n@{k}"], found[f"optimism@{k}"] = chosen[:, place].T
+    if "answer_code" in rows.columns:
+        found |= _weighted_votes(rows, mask, score, outcome, offsets, options)
     return found
+
+
+def _weighted_votes(
+    rows: TaskRows,
+    mask: np.ndarray,
+    score: Column,
+    outcome: Column,
+    offsets: np.ndarray,
+    options: AnalysisOptions,
+) -> dict[str, Column]:
+    if (score >= 0).all():
+        answers = group_answers(rows.columns["answer_code"][mask], outcome, offsets)
+        value, error = weighted_majority_at_ks(
+            answers.rows,
+            score,
+            outcome,
+            offsets,
+            options.ks,
+            options.num_subsets,
+            options.seed,
+            rows.codes,
+        )
+    else:
+        value = error = np.full((offsets.size - 1, len(options.ks)), np.nan)
+    places = range(len(options.ks))
+    return {f"weighted@{options.ks[place]}": value[:, place] for place in places} | {
+        f"weighted_variance@{options.ks[place]}": error[:, place] ** 2 for place in places
+    }
 
 
 def _proxy(score: Column, offsets: np.ndarray, options: AnalysisOptions) -> dict[str, Column]:
-    sizes = np.diff(offsets)
-    found = {"scored": sizes.astype(np.float64)}
-    score = score[order_within(score, offsets)]
-    for k in options.ks:
-        enough = sizes >= k
-        kept, new = keep_tasks(offsets, enough)
-        selected = score[kept]
-        found[f"proxy@{k}"] = spread(best_of_n_at_k(selected, selected, new, k), enough)
-    return found
+    selected = best_of_n_at_ks(score, score[:, None], offsets, options.ks)
+    found = {"scored": np.diff(offsets).astype(np.float64)}
+    return found | {f"proxy@{k}": selected[:, place, 0] for place, k in enumerate(options.ks)}
 
 
 def drafts(log: Log) -> list[Draft]:
@@ -196,7 +190,7 @@ def _weighted(log: Log, k: int) -> Draft:
     statistic = _statistic(
         log,
         f"weighted_majority@{k}",
-        f"value of the answer with the greatest sum of scores among {k} rows, mean over seeded random subsets of {k}, then over tasks; "
+        f"value of the answer with the greatest sum of scores among {k} rows, mean over all subsets of {k} for k up to 2 or where they are few, else over seeded random ones, then over tasks; "
         f"a success is: {log.success.words}",
     )
     checks = (

@@ -24,7 +24,7 @@ from experiments.rollout_logs.ragged import (
     spread,
 )
 from experiments.rollout_logs.task_rows import TaskRows
-from experiments.rollout_logs.task_table import Column, Log, Success, sums
+from experiments.rollout_logs.task_table import Column, Log, Success, successes, sums
 from theory.estimators.diversity import distinct_at_k
 from theory.estimators.ragged import task_of
 from theory.estimators.votes import majority_at_k, no_vote_probability
@@ -50,7 +50,8 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     if "answer_code" not in rows.columns:
         return found
     codes = rows.columns["answer_code"]
-    everyone = group_answers(codes, np.full(codes.size, np.nan), rows.offsets)
+    known = judged(rows, success)
+    everyone = group_answers(codes, successes(rows, success), rows.offsets)
     found["answers"] = np.diff(everyone.offsets).astype(np.float64)
     found["with_answer"] = sums(codes != 0, rows.offsets)
     for k in options.ks:
@@ -60,9 +61,10 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         found[f"distinct@{k}"] = spread(distinct, enough)
     if success.source is None:
         return found
-    known = judged(rows, success)
     sizes = np.diff(known.offsets)
-    answers = group_answers(codes[known.mask], known.outcome, known.offsets)
+    answers = everyone
+    if not known.mask.all():
+        answers = group_answers(codes[known.mask], known.outcome, known.offsets)
     owner = task_of(answers.offsets)
     voters = np.bincount(owner, weights=answers.counts, minlength=sizes.size).astype(np.float64)
     found["voters"] = voters

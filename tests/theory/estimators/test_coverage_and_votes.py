@@ -25,7 +25,7 @@ from theory.estimators.coverage import (
     pass_hat_k_exact,
 )
 from theory.estimators.diversity import distinct_at_k, unique_rate
-from theory.estimators.votes import majority_at_k, no_vote_probability, weighted_majority_at_k
+from theory.estimators.votes import majority_at_k, no_vote_probability
 
 Task = list[tuple[str | None, float, float]]
 """Samples of a task: answer or None, value, score."""
@@ -126,62 +126,6 @@ def test_every_estimator_is_the_mean_over_all_subsets(log: list[Task], data: Any
         np.testing.assert_allclose(got, truth, atol=1e-13)
     truth = [float(mean_over_subsets(task, k, vote(task))) for task in log]
     np.testing.assert_allclose(majority_at_k(counts, worth, offsets, sizes, k), truth, atol=1e-12)
-
-
-@given(tasks(5), st.data())
-def test_weighted_votes_are_those_of_subsets(log: list[Task], data: Any) -> None:
-    """All samples at once: one subset, no error. With equal scores a weighted vote is a plurality vote."""
-    size = min(map(len, log))
-    log = [task[:size] for task in log]
-    codes, scores, values, places = samples_of(log)
-    rng = np.random.default_rng(0)
-    whole = weighted_majority_at_k(codes, scores, values, places, size, 2, rng)
-    for task, got in zip(log, whole.value, strict=True):
-        sums: dict[str, float] = {}
-        for answer, _, score in task:
-            if answer is not None:
-                sums[answer] = sums.get(answer, 0.0) + score
-        if not sums:
-            assert got == 0
-            continue
-        top = [a for a, s in sums.items() if s == max(sums.values())]
-        won = [np.mean([v for a, v, _ in task if a == answer]) for answer in top]
-        assert got == pytest.approx(float(np.mean(won)), abs=1e-12)
-    np.testing.assert_array_equal(whole.monte_carlo_error, 0.0)
-    counts, worth, offsets, sizes = answers_of(log)
-    equal = weighted_majority_at_k(codes, np.ones_like(scores), values, places, size, 2, rng)
-    np.testing.assert_allclose(
-        equal.value, majority_at_k(counts, worth, offsets, sizes, size), atol=1e-12
-    )
-
-
-def test_sums_of_scores_that_differ_in_the_last_bits_are_tied() -> None:
-    scores, correct = np.array([0.1, 0.2, 0.3]), np.array([1.0, 1.0, 0.0])
-    rng = np.random.default_rng(0)
-    found = weighted_majority_at_k(ints(0, 0, 1), scores, correct, ints(0, 3), 3, 2, rng)
-    assert 0.1 + 0.2 != 0.3 and found.value[0] == 0.5
-
-
-def test_subsets_of_a_weighted_vote_are_uniform() -> None:
-    """Mean over 4,000 drawn subsets within five standard errors of the mean over all, and the error is the sample's own."""
-    codes, scores = ints(0, 0, 1, 1, 2, -1), np.array([0.2, 0.9, 1.0, 0.3, 1.15, 5.0])
-    correct = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])  # one answer was judged both ways
-    worth = {0: 0.5, 1: 0.0, 2: 1.0}
-    offsets = ints(0, 6)
-    values: list[float] = []
-    for subset in itertools.combinations(range(6), 3):
-        sums = {
-            c: sum(scores[i] for i in subset if codes[i] == c)
-            for c in {int(codes[i]) for i in subset} - {-1}
-        }
-        winner = max(sums, key=lambda c: sums[c])
-        values.append(worth[winner])
-    found = weighted_majority_at_k(
-        codes, scores, correct, offsets, 3, 4000, np.random.default_rng(1)
-    )
-    error = np.std(values) / math.sqrt(4000)
-    assert abs(found.value[0] - np.mean(values)) < 5 * error
-    assert found.monte_carlo_error[0] == pytest.approx(error, rel=0.05)
 
 
 @given(st.integers(1, 400), st.data())
@@ -343,18 +287,6 @@ def test_unique_rates() -> None:
         (lambda: majority_at_k(ints(3), np.ones(1), ints(0, 1), ints(2), 1), "more of them"),
         (lambda: majority_at_k(ints(1), np.array([np.nan]), ints(0, 1), ints(2), 1), "finite"),
         (lambda: majority_at_k(ints(1), np.ones(1), ints(0, 2), ints(2), 1), "offsets"),
-        (
-            lambda: weighted_majority_at_k(
-                ints(0), np.array([-1.0]), np.ones(1), ints(0, 1), 1, 2, np.random.default_rng(0)
-            ),
-            "scores: must be finite and at least 0",
-        ),
-        (
-            lambda: weighted_majority_at_k(
-                ints(0), np.ones(1), np.ones(1), ints(0, 1), 1, 1, np.random.default_rng(0)
-            ),
-            "1 subsets: give at least 2",
-        ),
         (lambda: best_of_n_at_k(np.array([np.nan, 1]), np.ones(2), ints(0, 2), 1), "scores"),
         (lambda: best_of_n_at_k(np.ones(2), np.array([np.nan, 1]), ints(0, 2), 1), "values"),
         (lambda: distinct_at_k(ints(3), ints(0, 1), ints(2), 1), "counts"),
