@@ -75,10 +75,7 @@ def _start(first: Sequence[Raw], request: Request) -> Started:
             f"{first[0].where}: neither token_ids with token_loss_mask nor messages with roles tell prompt from answer, "
             "name a field of the prompt: --map prompt_id=FIELD"
         )
-    if not seen.isdisjoint(_LOGPS.values()) and "token_loss_mask" not in seen:
-        logps: dict[str, str] = {}
-    else:
-        logps = {name: source for name, source in _LOGPS.items() if source in seen}
+    logps = {name: source for name, source in _LOGPS.items() if source in seen}
     fields = {
         "prompt_id": "sha256 of the prompt",
         "reward": "reward" if "reward" in seen else "rewards",
