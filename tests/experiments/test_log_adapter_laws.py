@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.experiments.log_reading import kept, opened, records, rows, write_lines
+from tests.experiments.log_reading import kept, left_out, opened, records, rows, write_lines
 from tests.experiments.log_samples import SAMPLES
 
 # Fields of a native row that writers of other formats add.
@@ -69,6 +69,33 @@ def test_tokens_of_two_models_are_no_tokens_of_the_policy(tmp_path: Path) -> Non
     output = {**sample["output"], "usage": {"output_tokens": 4}}
     (row,) = rows(write_lines(tmp_path / "a.jsonl", [{**sample, "model_usage": usage, "output": output}]))  # fmt: skip
     assert row["completion_tokens"] == 4
+
+
+def test_a_task_that_evalplus_did_not_judge_has_no_verdict(tmp_path: Path) -> None:
+    results = [{"solution": "x", "base_status": status} for status in ("pass", "fail", "timeout", None)]  # fmt: skip
+    found = rows(write_lines(tmp_path / "a.jsonl", [{"eval": {"H/0": results}}]))
+    assert [row.get("correct") for row in found] == [True, False, False, None]
+
+
+@pytest.mark.parametrize(
+    ("format", "field"),
+    [("monkeys", "is_correct"), ("search-and-learn", "agg_scores"), ("search-and-learn", "completion_tokens")],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_list_longer_or_shorter_than_the_samples_belongs_to_none_of_them(
+    tmp_path: Path, format: str, field: str, count: int
+) -> None:
+    line = {**SAMPLES[format], field: [1] * count}
+    found = records(write_lines(tmp_path / "a.jsonl", [line]), format)
+    assert left_out(found) == [("lists of unequal length", "line 1")] and len(found) == 1
+
+
+def test_a_request_that_failed_is_a_row_with_its_error(tmp_path: Path) -> None:
+    inside = {"custom_id": "c", "response": {"body": {"error": {"message": "late"}}}}
+    beside = {"custom_id": "c", "response": None, "error": {"message": "late"}}
+    for line in (inside, beside):
+        (row,) = rows(write_lines(tmp_path / "a.jsonl", [line]))
+        assert row["prompt_id"] == "c" and "late" in row["error"]
 
 
 def test_the_settings_of_nemo_gym_are_kept_apart(tmp_path: Path) -> None:
