@@ -16,6 +16,8 @@ _DOUBTFUL_PROMPTS = (
     "SELECT prompt FROM staged GROUP BY prompt HAVING count(sample_text) > 0 OR min(sample_number) < 0 OR max(sample_number) > 63 OR "
     "count(sample_number) > bit_count(bit_or(CASE WHEN sample_number BETWEEN 0 AND 63 THEN 1::UBIGINT << sample_number::UBIGINT END))"
 )
+# Of each, because NULL is IN nothing: a sample has a number or a text.
+_HASHES = "hash(prompt), hash(sample_number), hash(sample_text)"
 _HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
 
 
@@ -37,7 +39,7 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str,
     suspects = one_number(
         connection,
         f"SELECT count(*) FROM (SELECT 1 FROM staged WHERE {_HAS_SAMPLE} "
-        "GROUP BY hash(prompt), sample_number, hash(sample_text) HAVING count(*) > 1)",
+        f"GROUP BY {_HASHES} HAVING count(*) > 1)",
     )
     if not suspects:
         return {}
@@ -47,8 +49,8 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str,
         f"min(content) OVER (PARTITION BY {_KEY}) <> max(content) OVER (PARTITION BY {_KEY}) AS differ, "
         "coalesce(sample_number::VARCHAR, sample_text) AS sample "
         f"FROM (SELECT md5({_CONTENT}) AS content, * FROM staged "
-        f"WHERE {_HAS_SAMPLE} AND (hash(prompt), sample_number, hash(sample_text)) IN "
-        f"(SELECT hash(prompt), sample_number, hash(sample_text) FROM staged WHERE {_HAS_SAMPLE} "
+        f"WHERE {_HAS_SAMPLE} AND ({_HASHES}) IN "
+        f"(SELECT {_HASHES} FROM staged WHERE {_HAS_SAMPLE} "
         "GROUP BY ALL HAVING count(*) > 1))"
     )
     for prompt, sample, times in all_rows(
