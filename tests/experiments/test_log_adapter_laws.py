@@ -98,6 +98,13 @@ def test_a_request_that_failed_is_a_row_with_its_error(tmp_path: Path) -> None:
         assert row["prompt_id"] == "c" and "late" in row["error"]
 
 
+def test_a_conversation_is_one_prompt_whatever_the_order_of_its_fields(tmp_path: Path) -> None:
+    orders = [{"role": "user", "content": "q"}, {"content": "q", "role": "user"}]
+    lines = [{**SAMPLES["skyrl"], "input_prompt": [message]} for message in orders]
+    first, second = rows(write_lines(tmp_path / "a.jsonl", lines))
+    assert first["prompt_id"] == second["prompt_id"]
+
+
 def test_the_settings_of_nemo_gym_are_kept_apart(tmp_path: Path) -> None:
     sample = SAMPLES["nemo-gym"]
     line = {**sample, "response": {**sample["response"], "temperature": 0.7, "top_p": 0.9}}
