@@ -77,6 +77,9 @@ class Arguments(LogArguments):
     files: Files = ()
     """Logs, folders or patterns; - is stdin."""
 
+    beyond: Annotated[Ints, default("none")] = ()
+    """Numbers of samples beyond those drawn, such as 100,1000: pass@K by a model of success rates, beside bounds without one. Takes half a minute."""
+
     json: Annotated[str | None, default("a table on stdout")] = None
     """File for the machine-readable result, - for stdout."""
 
@@ -93,7 +96,8 @@ def run(arguments: Arguments) -> int:
     Returns:
         Exit status 0.
     """
-    options = options_of(arguments)
+    options = options_of(arguments)._replace(beyond=tuple(dict.fromkeys(arguments.beyond)))
+    check_options(options)
     destinations = [place for place in (arguments.json, arguments.html) if place is not None]
     if len(set(destinations)) < len(destinations):
         raise InvalidInput(f"--json and --html '{arguments.json}': give each a place of its own")

@@ -33,6 +33,7 @@ from experiments.rollout_logs.pooled_scores import PooledScores, pool_scores
 from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.staging import Staged
 from experiments.rollout_logs.statistics import (
+    beyond,
     calibration,
     copies,
     costs,
@@ -223,6 +224,7 @@ def _drafts(
     """Family by family, so that the numbers of all tasks are held for one family at a time."""
     yield from coverage.drafts(log)
     yield from noisy_verdicts.drafts(log)
+    yield from beyond.drafts(log)
     yield from votes.drafts(log)
     yield from selection.drafts(log)
     yield from rewards.drafts(log)
@@ -253,6 +255,8 @@ def _words(options: AnalysisOptions, success: Success, facts: Facts) -> dict[str
     }
     if facts.present["answer"]:
         found["answer rules"] = RULES_VERSION
+    if options.beyond:
+        found["beyond"] = ",".join(map(str, options.beyond))
     found["G-Pass threshold"] = f"{options.g_pass_threshold:g}"
     if options.verifier_rates is not None:
         found["verifier tpr, fpr"] = "{:g}, {:g}".format(*options.verifier_rates)

@@ -16,7 +16,7 @@ from experiments.rollout_logs.page.pictures import picture_of
 from experiments.rollout_logs.page.statistics import statistics_tables
 from experiments.rollout_logs.page.tables import section
 from experiments.rollout_logs.visible_text import NAME_LIMIT, on_one_line
-from experiments.rollout_logs.wording import OTHER, SECTIONS, in_sections
+from experiments.rollout_logs.wording import LEADS, OTHER, SECTIONS, in_sections
 
 
 def render_html(analysis: Analysis) -> str:
@@ -90,7 +90,8 @@ def _number_sections(analysis: Analysis) -> list[tuple[str, str, Markup]]:
         statistics = members.get(title, ())
         picture = picture_of(title, analysis)
         if statistics or picture:
-            found.append((name, title, fragment(picture, _table(name, title, statistics))))
+            lead = element("p", LEADS[title]) if title in LEADS else None
+            found.append((name, title, fragment(lead, picture, _table(name, title, statistics))))
     return found
 
 

@@ -19,6 +19,7 @@ class AnalysisOptions(NamedTuple):
         clip: largest importance weight before it counts as clipped.
         g_pass_threshold: share of the k samples that must be correct for G-Pass@k.
         verifier_rates: true and false positive rate of whatever says correct, or None where verdicts are taken as they are.
+        beyond: numbers of samples beyond those drawn that pass@k is extrapolated to.
         seed: of resampling.
         num_resamples: of tasks.
         proxy_scores: whether the score of what is selected is asked for, because it may not be called an accuracy.
@@ -33,6 +34,7 @@ class AnalysisOptions(NamedTuple):
     clip: float = 2.0
     g_pass_threshold: float = 0.5
     verifier_rates: tuple[float, float] | None = None
+    beyond: tuple[int, ...] = ()
     seed: int = 0
     num_resamples: int = NUM_RESAMPLES
     ordered: bool = False
@@ -93,6 +95,9 @@ def check_options(options: AnalysisOptions) -> None:
     ):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise InvalidInput(f"{option} {value:g}: must be a finite number above 0")
+    for k in options.beyond:
+        if not 1 <= k <= 10**4:
+            raise InvalidInput(f"--beyond {k}: must be in 1..10000")
     if not 0 < options.g_pass_threshold <= 1:
         raise InvalidInput(
             f"--g-pass-threshold {options.g_pass_threshold:g}: must be in (0, 1], a share of the k samples"

@@ -9,6 +9,7 @@ from rich.text import Text
 from experiments.rollout_logs.analysis import Analysis, Statistic
 from experiments.rollout_logs.visible_text import LINE_LIMIT, NAME_LIMIT, on_one_line
 from experiments.rollout_logs.wording import (
+    LEADS,
     code_order,
     headlines,
     in_sections,
@@ -41,6 +42,9 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
         for statistic in group.statistics:
             table.add_row(*(_encodable(console, cell) for cell in _cells(statistic)))
         print_table(console, group.title, table)
+        if lead := LEADS.get(group.title):
+            _say(console, lead, indent=2)
+            console.print()
     _say(console, "How they were made")
     for line in _making(analysis.statistics):
         _say(console, line, indent=2)

@@ -24,6 +24,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "mean_reward",
         ),
     ),
+    ("Beyond the samples drawn", ("model_pass@", "least_pass@", "greatest_pass@")),
     ("Diversity", ("unique_", "distinct_", "expected_distinct")),
     ("Calibration", ("brier", "ece", "auroc_")),
     (
@@ -65,6 +66,17 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 """Title -> beginnings of the names of its statistics; the rest stands under `OTHER`."""
+
+LEADS = {
+    "Beyond the samples drawn": (
+        "least_pass and greatest_pass are all that the counts say, whatever law success rates follow, at every K at once. model_pass adds one form of "
+        "law: beyond the samples drawn, where the bounds are wide and its interval is not, the word is the model's, not the data's."
+    ),
+    "Indicators of reward hacking": (
+        "Indicators, no verdicts: each stands beside what scores that say nothing would give; changed formats, harder prompts and chance look the same."
+    ),
+}
+"""Title -> what to know before the numbers of its section are read."""
 
 OTHER = "Other numbers"
 

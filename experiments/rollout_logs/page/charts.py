@@ -84,7 +84,7 @@ def coverage_chart(curves: Sequence[Curve], oracle: Statistic | None) -> Markup 
     if not shown:
         return None
     with paper_style():
-        figure, panel = _figure("samples k", "mean over tasks")
+        figure, panel = figure_of("samples k", "mean over tasks")
         for curve in shown:
             _draw_curve(panel, curve)
         if oracle is not None and oracle.value is not None:
@@ -99,7 +99,7 @@ def coverage_chart(curves: Sequence[Curve], oracle: Statistic | None) -> Markup 
         panel.set_xticklabels([number(k) for k in ks[::step]])
         if panel.get_ylim()[0] > 0:
             panel.set_ylim(bottom=0)
-        _legend(figure, panel)
+        legend_of(figure, panel)
     ends = "; ".join(_ends(curve) for curve in shown)
     return inline_svg(
         figure,
@@ -123,12 +123,12 @@ def reliability_chart(bins: Sequence[ReliabilityBin]) -> Markup | None:
     scores = [bin_.mean_score for bin_ in bins]
     accuracies = [bin_.accuracy for bin_ in bins]
     with paper_style():
-        figure, panel = _figure("mean score of a bin", "share correct")
+        figure, panel = figure_of("mean score of a bin", "share correct")
         panel.plot([0, 1], [0, 1], color=FAINT, linestyle=":", label="calibrated")
         panel.plot(scores, accuracies, label="bins of equal mass", **LOOKS["pass"]._asdict())
         panel.set_xlim(-0.02, 1.02)
         panel.set_ylim(-0.02, 1.02)
-        _legend(figure, panel)
+        legend_of(figure, panel)
     worst = max(bins, key=lambda bin_: abs(bin_.accuracy - bin_.mean_score))
     return inline_svg(
         figure,
@@ -155,14 +155,14 @@ def length_chart(bins: Sequence[HistogramBin]) -> Markup | None:
     cut = [bin_.truncated for bin_ in bins]
     whole = [bin_.num_rows - bin_.truncated for bin_ in bins]
     with paper_style():
-        figure, panel = _figure("completion length, tokens", "rows")
+        figure, panel = figure_of("completion length, tokens", "rows")
         edge: dict[str, Any] = {"align": "edge", "edgecolor": INK, "linewidth": 0.4}
         panel.bar(left, whole, widths, color="#56B4E9", label="ended by themselves", **edge)
         panel.bar(
             left, cut, widths, bottom=whole, color="#D55E00", label="cut at the horizon", **edge
         )
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        _legend(figure, panel)
+        legend_of(figure, panel)
     fullest = max(bins, key=lambda bin_: bin_.num_rows)
     return inline_svg(
         figure,
@@ -188,7 +188,7 @@ def ess_chart(tasks: Sequence[TaskSummary]) -> Markup | None:
     if len(shares) < 2:
         return None
     with paper_style():
-        figure, panel = _figure("tasks, from the least share to the greatest", "ESS / samples")
+        figure, panel = figure_of("tasks, from the least share to the greatest", "ESS / samples")
         look = LOOKS["pass"]
         panel.plot(range(1, len(shares) + 1), shares, color=look.color, drawstyle="steps-mid")
         panel.set_ylim(0, 1.04 * max(1.0, shares[-1]))
@@ -202,7 +202,16 @@ def ess_chart(tasks: Sequence[TaskSummary]) -> Markup | None:
     )
 
 
-def _figure(x: str, y: str) -> tuple[Figure, Axes]:
+def figure_of(x: str, y: str) -> tuple[Figure, Axes]:
+    """An empty picture of the page.
+
+    Args:
+        x: label of the axis.
+        y: label of the axis.
+
+    Returns:
+        The figure and its panel.
+    """
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     panel = figure.subplots()
     panel.set_xlabel(x)
@@ -238,7 +247,13 @@ def _ends(curve: Curve) -> str:
     )
 
 
-def _legend(figure: Figure, panel: Axes) -> None:
+def legend_of(figure: Figure, panel: Axes) -> None:
+    """The legend above the panel; its texts may be a log's.
+
+    Args:
+        figure: of the panel.
+        panel: with labelled artists.
+    """
     legend = figure.legend(*panel.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     for text in legend.get_texts():
         text.set_parse_math(False)

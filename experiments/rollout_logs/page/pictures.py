@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from experiments.rollout_logs.analysis import Analysis, CurvePoint
 from experiments.rollout_logs.page import charts
+from experiments.rollout_logs.page.beyond import beyond_figure
 from experiments.rollout_logs.page.markup import Markup
 from experiments.rollout_logs.page.tables import figure, table
 from experiments.rollout_logs.wording import number
@@ -101,8 +102,13 @@ def _ess(analysis: Analysis) -> Markup | None:
     return figure(picture, caption, behind)
 
 
+def _beyond(analysis: Analysis) -> Markup | None:
+    return beyond_figure(analysis.statistics)
+
+
 _PICTURES: Mapping[str, Callable[[Analysis], Markup | None]] = {
     "Coverage and selection": _coverage,
+    "Beyond the samples drawn": _beyond,
     "Calibration": _reliability,
     "Length and truncation": _lengths,
     "Weights and effective sample size": _ess,
