@@ -38,12 +38,19 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
         _say(console, line)
     console.print()
     for group in in_sections(analysis.statistics):
-        table = make_table("number", "value", "interval", "tasks", "samples")
-        for statistic in group.statistics:
-            table.add_row(*(_encodable(console, cell) for cell in _cells(statistic)))
-        print_table(console, group.title, table)
-        if lead := LEADS.get(group.title):
-            _say(console, lead, indent=2)
+        given = [one for one in group.statistics if _is_given(one)]
+        if given:
+            table = make_table("number", "value", "interval", "tasks", "samples")
+            for statistic in given:
+                table.add_row(*(_encodable(console, cell) for cell in _cells(statistic)))
+            print_table(console, group.title, table)
+            if lead := LEADS.get(group.title):
+                _say(console, lead, indent=2)
+        else:
+            _say(console, group.title)
+        if refused := list(_refused(group.statistics)):
+            for line in refused:
+                _say(console, line, indent=2)
             console.print()
     _say(console, "How they were made")
     for line in _making(analysis.statistics):
@@ -82,16 +89,33 @@ def _opening(analysis: Analysis) -> Iterable[str]:
     yield f"{refused} of {total} refused, {plural(len(analysis.warnings), 'warning')}"
 
 
+def _is_given(statistic: Statistic) -> bool:
+    return statistic.value is not None or statistic.refusal is None
+
+
+def _refused(statistics: Iterable[Statistic]) -> Iterable[str]:
+    """A line a code; the reasons follow further down."""
+    found: dict[str, list[str]] = {}
+    for statistic in statistics:
+        if not _is_given(statistic):
+            found.setdefault(str(statistic.refusal), []).append(statistic.name)
+    for code, names in found.items():
+        yield f"refused {on_one_line(code, NAME_LIMIT)}: {', '.join(_by_family(names))}"
+
+
+def _by_family(names: Iterable[str]) -> Iterable[str]:
+    """`pass@1, pass@2, ess` as `pass@1,2` and `ess`."""
+    families: dict[str, list[str]] = {}
+    for name in names:
+        family, mark, k = on_one_line(name, NAME_LIMIT).partition("@")
+        families.setdefault(family + mark, []).append(k)
+    return [family + ",".join(ks) for family, ks in families.items()]
+
+
 def _cells(statistic: Statistic) -> tuple[str, ...]:
-    given = statistic.value is not None or statistic.refusal is None
-    value = (
-        number(statistic.value)
-        if given
-        else f"refused {on_one_line(str(statistic.refusal), NAME_LIMIT)}"
-    )
     return (
         on_one_line(statistic.name, NAME_LIMIT),
-        value,
+        number(statistic.value),
         interval(statistic.interval),
         number(statistic.tasks),
         samples(statistic.samples),
