@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "learned-twists": "twists learned by regression and by contrast: how much less the estimate of Z varies",
     "analyze": "honest statistics of rollout logs, and a refusal where a number would mislead",
     "compare": "paired differences of two rollout logs on the prompts they have in common",
+    "allocate": "how to spend the next rollouts on a pool of prompts, by every published rule",
     "validate": "the kernels and estimators against the exact truth of small models",
     "figures": "rebuild figures from committed tables",
 }

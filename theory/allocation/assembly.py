@@ -11,7 +11,7 @@ A request that the budget cuts short is simply asked for again: what to draw is 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +29,8 @@ from theory.allocation.sources import Belief, Source
 from theory.errors import InvalidInput
 from theory.protocols import Allocator
 
-T = TypeVar("T")
-
 # (belief, successes [P], failures [P], open [P]) -> what to do with each open prompt. A prompt for which nothing more is asked is closed:
-# accepted if the decision is COMMIT, given up otherwise. Entries outside `open` are not read.
+# accepted if the decision is COMMIT, given up otherwise; CONTINUE keeps it waiting for the others. Entries outside `open` are not read.
 Rule = Callable[[Belief, Int[Array, " P"], Int[Array, " P"], Bool[Array, " P"]], Requests]
 
 # (belief, accepted groups, open prompts, refills so far) -> how many prompts to open now.
@@ -199,7 +197,7 @@ def _observe(
         failures=state.failures + results.failures.astype(jnp.int32),
     )
     wish = _wish(rule, drawn)
-    closed = drawn.open & (wish.additional == 0)
+    closed = drawn.open & (wish.additional == 0) & (wish.decision != Decision.CONTINUE)
     accepted = closed & (wish.decision == Decision.COMMIT)
     state = drawn._replace(open=drawn.open & ~closed, ready=drawn.ready | accepted)
     complete = ~jnp.any(state.open) & (_to_open(refill, state) == 0)
@@ -273,20 +271,6 @@ def _opened(source: Source, refill: Refill, state: AllocatorState) -> AllocatorS
         num_opened=state.num_opened + jnp.max(places, initial=0),
         refills=state.refills + (count > 0).astype(jnp.int32),
     )
-
-
-def pick_tree(condition: Bool[Array, ""], a: T, b: T) -> T:
-    """Choose between two states of the same shapes.
-
-    Args:
-        condition: true takes `a`.
-        a: a pytree.
-        b: another one.
-
-    Returns:
-        One of them.
-    """
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 
 def scores(like: Int[Array, " P"]) -> Float[Array, " P"]:

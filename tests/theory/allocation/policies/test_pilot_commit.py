@@ -1,0 +1,267 @@
+"""Pilot-Commit: the contract's row, the program's rounds replayed in plain Python, and its budget identities."""
+
+from functools import partial
+from math import comb
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.theory.allocation.loops import Round, play, updates
+from theory.allocation.policies import pilot_commit
+from theory.allocation.policies.pilot_commit import allocate
+from theory.allocation.policies.pilot_commit_loop import allocator
+from theory.allocation.policies.pilot_commit_state import max_variance_subset, random
+from theory.allocation.records import Decision, Reason
+from theory.errors import InvalidInput
+
+RATES = np.concatenate([np.full(20, 0.02), np.full(20, 0.98), np.linspace(0.1, 0.9, 50)])
+B, K, M, C = 5, 4, 12, 15
+
+
+def names(decisions: Any) -> list[str]:
+    """Decisions in words."""
+    return [Decision(int(each)).name.lower() for each in decisions]
+
+
+def test_one_step_by_hand() -> None:
+    """Pilots first, in order; then whole commits by variance, ties by position; the band is closed on both sides."""
+    s = jnp.array([1, 1, 6, 4, 8, 7, 0, 2, 4])
+    f = jnp.array([7, 0, 2, 4, 0, 1, 8, 2, 4])
+    plenty = allocate(s, f, 1000, 8, 24)
+    assert names(plenty.decision) == [
+        *["commit", "continue", "commit", "commit", "evict", "skip", "defer", "continue", "commit"]
+    ]
+    assert plenty.additional.tolist() == [24, 7, 24, 24, 0, 0, 0, 4, 24]
+    np.testing.assert_allclose(plenty.score[:4], [7 / 64, 0, 12 / 64, 16 / 64])
+    short = allocate(s, f, 11 + 24 + 24 + 23, 8, 24)
+    assert short.additional.tolist() == [0, 7, 0, 24, 0, 0, 0, 4, 24]
+    assert names(short.decision)[:4] == ["defer", "continue", "defer", "commit"]
+    pilots_only = allocate(s, f, 9, 8, 24)
+    assert pilots_only.additional.tolist() == [0, 7, 0, 0, 0, 0, 0, 2, 0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=5, max_size=5),
+    st.integers(0, 120),
+)
+def test_one_step_is_the_contract(counts: list[tuple[int, int]], budget: int) -> None:
+    """Against the sentence of the contract, prompt after prompt."""
+    k, m, lower, upper, evict = 4, 9, 0.25, 0.25, 0.9
+    s, f = (jnp.array(column) for column in zip(*counts, strict=True))
+    found = allocate(s, f, budget, k, m, lower, upper, evict)
+    left, additional, decision = budget, [0] * 5, [""] * 5
+    for place, (wins, losses) in enumerate(counts):
+        if wins + losses < k:
+            decision[place], additional[place] = "continue", min(left, k - wins - losses)
+            left -= additional[place]
+    variance = [wins * losses / max(wins + losses, 1) ** 2 for wins, losses in counts]
+    for place in sorted(range(5), key=lambda each: (-round(variance[each], 9), each)):
+        wins, losses = counts[place]
+        if wins + losses < k:
+            continue
+        mean = wins / (wins + losses)
+        if lower <= mean <= 1 - upper:
+            fits = left >= m
+            decision[place], additional[place] = ("commit", m) if fits else ("defer", 0)
+            left -= additional[place]
+        elif mean > 1 - upper:
+            decision[place] = "evict" if mean >= evict else "skip"
+        else:
+            decision[place] = "defer"
+    assert names(found.decision) == decision
+    assert found.additional.tolist() == additional
+
+
+def identities(rounds: list[Round]) -> None:
+    """PC-2, to the rollout: explore = C k rounds, commit = m a committed prompt, sampled = their sum; B (k + m) trained."""
+    for each in rounds:
+        pilot = each.requests.additional[each.requests.reason == Reason.PILOT].sum()
+        commit = each.requests.additional[each.requests.reason == Reason.COMMIT].sum()
+        assert pilot == C * K
+        assert commit == M * (each.requests.decision == Decision.COMMIT).sum()
+        assert each.requests.additional.sum() == pilot + commit
+        if each.groups.complete:
+            sizes = (each.groups.successes + each.groups.failures)[each.groups.ready]
+            assert sizes.tolist() == [K + M] * B
+
+
+@pytest.mark.parametrize("preference", ["max variance", "random"])
+def test_budget_identities(preference: str) -> None:
+    """Every round, and from the run as a whole: what was drawn is trained on, dropped, or held."""
+    options: dict[str, Any] = {"preference": random} if preference == "random" else {}
+    rounds = play(allocator(B, K, M, evict=None, **options), RATES, 40)
+    identities(rounds)
+    assert sum(bool(each.groups.complete) for each in rounds) > 10
+    drawn = sum(each.requests.additional.sum() for each in rounds)
+    trained = sum((each.groups.successes + each.groups.failures).sum() for each in rounds)
+    dropped = sum(each.groups.dropped.sum() for each in rounds)
+    state = rounds[-1].state
+    held = state.pilot_successes + state.pilot_failures
+    held = held + state.commit_successes + state.commit_failures
+    assert drawn == trained + dropped + int(held.sum())
+
+
+class Program:
+    """The rounds of the program, in plain Python: sets, a dictionary for the buffer, one prompt after another."""
+
+    def __init__(self, order: list[int]) -> None:
+        """Start at the first epoch."""
+        self.order, self.place, self.step = order, 0, 0
+        self.buffer: dict[int, tuple[int, int]] = {}
+        self.batch: set[int] = set()
+        self.excluded: set[int] = set()
+        self.marked: set[int] = set()
+
+    def plan(self) -> tuple[set[int], set[int]]:
+        """Candidates and commits of a round."""
+        candidates = set(self.order[self.place : self.place + C])
+        by_variance = sorted(
+            self.buffer,
+            key=lambda i: (-self.buffer[i][0] * (K - self.buffer[i][0]), -self.buffer[i][1], i),
+        )
+        chosen = set(by_variance[: B - len(self.batch)])
+        for prompt in chosen:
+            del self.buffer[prompt]
+        return candidates, chosen
+
+    def after(self, candidates: set[int], chosen: set[int], wins: Any) -> bool:
+        """Screen, train, flush; true if the batch was full."""
+        self.batch |= chosen
+        for prompt in candidates:
+            if 0.125 <= wins[prompt] / K <= 0.75:
+                self.buffer[prompt] = (int(wins[prompt]), self.step)
+            if wins[prompt] == K:
+                self.marked.add(prompt)
+        full = len(self.batch) == B
+        if full:
+            self.batch = set()
+            self.buffer = {i: (w, t) for i, (w, t) in self.buffer.items() if self.step - t <= 4}
+            self.step += 1
+        self.place += C
+        return full
+
+    def epoch_over(self) -> bool:
+        """Whether no whole candidate batch is left."""
+        return self.place + C > len(self.order)
+
+    def next_epoch(self, order: list[int]) -> None:
+        """Forget the partial batch and the buffer."""
+        self.excluded |= self.marked
+        self.marked, self.buffer, self.batch = set(), {}, set()
+        self.order, self.place = [i for i in order if i not in self.excluded], 0
+
+
+def test_rounds_are_those_of_the_program() -> None:
+    """Candidates, commits, evictions and batches, round by round over several epochs."""
+    rounds = play(allocator(B, K, M, most_rounds=0), RATES, 50)
+    start = allocator(B, K, M).init(jax.random.key(0), RATES.size)
+    program = Program(start.order.tolist())
+    epochs = 0
+    for each in rounds:
+        candidates, chosen = program.plan()
+        asked = each.requests.additional > 0
+        pilots = asked & (each.requests.reason == Reason.PILOT)
+        assert set(np.flatnonzero(pilots)) == candidates
+        assert set(np.flatnonzero(asked & ~pilots)) == chosen
+        assert program.after(candidates, chosen, each.results.successes) == bool(
+            each.groups.complete
+        )
+        if program.epoch_over():
+            epochs += 1
+            program.next_epoch(each.state.order.tolist())
+            assert set(np.flatnonzero(each.state.evicted)) == program.excluded
+        assert set(np.flatnonzero(each.state.buffered | each.state.chosen)) == set(program.buffer)
+    assert epochs >= 5 and program.excluded
+
+
+def test_pilots_go_stale() -> None:
+    """Nothing that passed more than `most_stale` updates ago stays, and at 0 it goes with its own update."""
+    for most_stale in (0, 2):
+        for each in play(allocator(B, K, M, most_stale=most_stale), RATES, 40):
+            waiting = np.asarray(each.state.buffered | each.state.chosen)
+            age = int(each.state.update) - np.asarray(each.state.added)[waiting]
+            assert (age <= most_stale + 1).all() and (age >= 0).all()
+
+
+def test_a_cut_budget_changes_no_round() -> None:
+    """The same groups, in more calls: pilots and commits that did not fit are asked for again."""
+    whole = [each.groups for each in play(allocator(B, K, M), np.ones(90), 12)]
+    parts = play(allocator(B, K, M), np.ones(90), 24, budget=31)
+    assert all(each.requests.additional.sum() <= 31 for each in parts)
+    assert sum(each.dropped.sum() for each in whole[:12]) == sum(
+        each.groups.dropped.sum() for each in parts[:24]
+    )
+
+
+@pytest.mark.parametrize("num_devices", [8, 7])
+def test_rollouts_divide_by_the_devices(num_devices: int) -> None:
+    """As few commits less as it takes."""
+    for each in play(allocator(B, 8, 6, num_devices=num_devices, num_candidates=14), RATES, 20):
+        if (each.requests.decision == Decision.COMMIT).any():
+            assert each.requests.additional.sum() % num_devices == 0
+
+
+def test_effective_pilots_are_the_most_varied() -> None:
+    """Against all subsets; a group holds n_effective pilots and m commits."""
+    for ones in range(7):
+        for zeros in range(7):
+            for size in range(8):
+                kept = max_variance_subset(jnp.array(ones), jnp.array(zeros), size)
+                right, wrong = int(kept[0]), int(kept[1])
+                assert right <= ones and wrong <= zeros
+                assert right + wrong == min(size, ones + zeros)
+                best = max(
+                    (
+                        a * (right + wrong - a)
+                        for a in range(ones + 1)
+                        if 0 <= right + wrong - a <= zeros
+                    ),
+                    default=0,
+                )
+                assert right * wrong == best
+                assert right <= wrong or wrong == zeros
+    for update in updates(play(allocator(B, K, M, num_effective=2), RATES, 20)):
+        last = update[-1].groups
+        assert ((last.successes + last.failures)[last.ready] == 2 + M).all()
+        assert ((last.pool_successes + last.pool_failures)[last.ready] == K + M).all()
+
+
+def test_rounds_run_out() -> None:
+    """A pool that never passes ends its updates empty, after `most_rounds` rounds."""
+    rounds = play(allocator(B, K, M, most_rounds=3), np.zeros(60), 9)
+    assert [bool(each.groups.complete) for each in rounds] == [False, False, True] * 3
+    assert not any(each.groups.ready.any() for each in rounds)
+
+
+def test_an_evicted_pool_asks_for_nothing() -> None:
+    """All prompts solved: after an epoch none is left."""
+    rounds = play(allocator(B, K, M), np.ones(45), 8)
+    assert [int(each.requests.additional.sum()) for each in rounds] == [C * K] * 3 + [0] * 5
+
+
+def test_pass_share_is_the_binomial() -> None:
+    """The band's bounds: kappa = sum of the binomial over the band, by all outcomes of the pilots."""
+    k, p = 8, 0.3
+    wins = jnp.arange(k + 1)
+    passes = np.asarray(pilot_commit.in_band(pilot_commit.pilot_mean(wins, k - wins), 0.125, 0.25))
+    law = np.array([comb(k, s) * p**s * (1 - p) ** (k - s) for s in range(k + 1)])
+    assert law[passes].sum() == pytest.approx(sum(law[1:7]))
+
+
+def test_bad_options() -> None:
+    """One line each."""
+    for bad in (
+        partial(allocator, evict=1.5),
+        partial(allocator, lower=float("nan")),
+        partial(allocator, num_effective=9),
+        partial(allocator, num_devices=0),
+    ):
+        with pytest.raises(InvalidInput):
+            bad(B, K, M)
+    with pytest.raises(InvalidInput):
+        allocator(B, K, M).init(jax.random.key(0), 4)
