@@ -107,4 +107,14 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="all statistics of a rollout log of 10^6 JSON lines against a pandas script with pyarrow's reader and no loops",
         target="experiments.benchmarks.rollout_logs:run_pandas",
     ),
+    "allocation_vs_heap": Benchmark(
+        largest_ratio=0.02,
+        description="HORA's allocation of 10^7 rollouts to 10^6 prompts with small counts against a heap in Python",
+        target="experiments.benchmarks.allocation:run_few",
+    ),
+    "allocation_distinct_priors": Benchmark(
+        largest_ratio=0.2,
+        description="the same where every prompt has a Beta prior of its own",
+        target="experiments.benchmarks.allocation:run_distinct",
+    ),
 }
