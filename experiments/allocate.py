@@ -189,10 +189,11 @@ def _settings(arguments: Arguments) -> Settings:
         raise InvalidInput(f"--group-size {arguments.group_size}: must be from {least} to {10**6}")
     if not 0 <= arguments.seed < 2**32:
         raise InvalidInput(f"--seed {arguments.seed}: must be from 0 to {2**32 - 1}")
+    values = {field.name: getattr(arguments, field.name) for field in fields(arguments)}
     given: dict[str, Any] = {
-        field.name: getattr(arguments, field.name)
-        for field in fields(arguments)
-        if field.name in Settings._fields and getattr(arguments, field.name) not in (None, False)
+        name: value
+        for name, value in values.items()
+        if name in Settings._fields and value is not None and value is not False
     }
     for name, value in given.items():
         option = "--" + name.replace("_", "-")

@@ -182,10 +182,23 @@ def test_priors_of_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         allocate(tmp_path, capsys, *words, state={"prompts": pool, "prior": spiked})
     ) == ["abandon"]
     one = {"mixture": [{"weight": 1, "a": 0.5, "b": 2}]}
-    for prior in ({"a": 0.5, "b": 2}, one):
-        state = {"prompts": POOL, "prior": prior}
-        document = allocate(tmp_path, capsys, "--method", "hora", "--budget", "11", state=state)
-        assert additional(document) == [4, 3, 2, 1, 1]
+    found = [
+        additional(
+            allocate(
+                tmp_path,
+                capsys,
+                "--method",
+                "hora",
+                "--budget",
+                "11",
+                state={"prompts": POOL, "prior": prior},
+            )
+        )
+        for prior in ({"a": 0.5, "b": 2}, one)
+    ]
+    assert found[0] == found[1] and sum(found[0]) == 11
+    flat = allocate(tmp_path, capsys, "--method", "hora", "--budget", "11")
+    assert additional(flat) != found[0]
 
 
 def test_history_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
