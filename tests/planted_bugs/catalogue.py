@@ -7,6 +7,7 @@ what is missing.
 
 from tests.planted_bugs.defect import Defect
 from tests.planted_bugs.families import (
+    allocation,
     coupled,
     decoding,
     estimators,
@@ -34,6 +35,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     ),
     "Token rules and distinct draws": decoding.DEFECTS,
     "Logs of rollouts": rollout_logs.DEFECTS,
+    "Rollout allocation": allocation.DEFECTS,
 }
 """In the order in which they are shown."""
 

@@ -1,0 +1,37 @@
+"""Stopping rules of SARA with one mistake each; `theory.allocation.policies.sara` has the right one.
+
+Each makes the action table of a group of n at tau .45 under the flat prior, and must be rejected by the law that holds the simulated rule against its exact
+cost and yield.
+"""
+
+import jax.numpy as jnp
+
+from theory.allocation.policies.sara import TAU_LOW, table
+from theory.allocation.priors import beta
+from theory.allocation.sequential import ActionTable, lattice, make_table
+
+
+def _threshold_table(group_size: int, seen: int, left: int) -> ActionTable:
+    """Commit when mixed, abandon where 1 - (m + seen) / (n + left) <= tau."""
+    s, f = lattice(group_size)
+    mixed = (s > 0) & (f > 0)
+    chance = 1 - (s + f + seen).astype(jnp.float32) / (group_size + left)
+    return make_table(mixed, ~mixed & (s + f > 0) & (chance <= TAU_LOW + 1e-6), 1)
+
+
+def outcomes_counted_without_the_prior(group_size: int) -> ActionTable:
+    """P_eff of m equal outcomes as 1 - m / n."""
+    return _threshold_table(group_size, 0, 0)
+
+
+def first_outcome_counted_twice(group_size: int) -> ActionTable:
+    """P_eff of m equal outcomes as 1 - (m + 2) / (n + 1): the rule gives up one outcome too soon."""
+    return _threshold_table(group_size, 2, 1)
+
+
+def committed_at_the_first_success(group_size: int) -> ActionTable:
+    """A success alone is taken for a mixed group."""
+    s, f = lattice(group_size)
+    right = table(beta(1.0, 1.0), group_size)
+    gives_up = right.additional == 0
+    return make_table(s > 0, gives_up & (s == 0) & (f > 0), 1)
