@@ -152,7 +152,7 @@ def test_a_wrong_state_is_named() -> None:
             from_arrays(bad, state)
 
 
-@pytest.mark.parametrize("name", ["sara on dps", "hora", "knapsack", "pilot-commit"])
+@pytest.mark.parametrize("name", ["sara on dps", "hora", "pilot-commit"])
 def test_compiled_maps_over_seeds_as_plain_calls(name: str) -> None:
     """`vmap` over keys gives each seed its own numbers, round after round; so does a run without compilation."""
     allocator = METHODS[name]()
