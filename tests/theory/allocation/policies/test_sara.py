@@ -144,7 +144,7 @@ def test_batches_are_mixed_and_waste_is_bounded() -> None:
     """Every group trained on is mixed, and no abandoned prompt cost more than m*."""
     rates = np.concatenate([np.zeros(40), np.ones(40), np.linspace(0.1, 0.9, 20)])
     for allocator in (sara.allocator(4, 8), sara.probe_allocator(4, 8)):
-        complete = updates(play(allocator, rates, 80))
+        complete = updates(play(allocator, rates, 240))  # about 57 rounds an update
         assert complete
         for update in complete:
             last = update[-1].groups
