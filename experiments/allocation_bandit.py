@@ -1,0 +1,299 @@
+"""`rolloutlab allocation-bandit`: every allocation rule at one ledger, where success rates are known, beside the optimum of its class."""
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from experiments import tables
+from experiments.allocation import regret_table, run_tables, stream_table
+from experiments.allocation.methods import METHODS
+from experiments.allocation.regimes import (
+    FIXED_UPDATE_REGIMES,
+    FIXED_UPDATES,
+    NUM_SEEDS,
+    POPULATIONS,
+    TARGET_REGIMES,
+)
+from experiments.allocation.report import report
+from experiments.allocation.runs import Setting, run_method, skill_setting, static_setting, trimmed
+from experiments.command_line import Ints, Words, program, unknown
+from experiments.json_output import write_json
+from experiments.output import STDOUT, check_writable
+from experiments.progress import Progress
+from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
+from experiments.terminal import report_console
+from theory.errors import InvalidInput
+
+FIXED = "fixed-updates"
+TARGET = "target"
+STATIC = "static"
+
+REGIMES = {regime.name: regime for regime in (*FIXED_UPDATE_REGIMES, *TARGET_REGIMES)}
+LAWS = {population.name: population for population in POPULATIONS}
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is computed; every value is part of the run's identity."""
+
+    methods: Words = tuple(METHODS)
+    """Allocation rules; `uniform` is needed where targets are."""
+
+    fixed_regimes: Words = (FIXED_UPDATE_REGIMES[0].name,)
+    """Learning policies that are read at a fixed number of updates."""
+
+    updates: int = FIXED_UPDATES
+    """That number."""
+
+    target_regimes: Words = ("C",)
+    """Learning policies of which the rollouts to the peak of uniform allocation are counted."""
+
+    target_methods: Words = (
+        "uniform",
+        "dapo",
+        "dynamic-sampling",
+        "pilot-commit",
+        "sara",
+        "sara-on-dps",
+        "optimal-stopping",
+        "predictive-stopping",
+    )
+    """Rules that run there."""
+
+    target_updates: int = 400
+    """Updates of uniform allocation; the ledger of every rule there is what that costs."""
+
+    populations: Words = tuple(LAWS)
+    """Laws of success rates that stand still."""
+
+    static_methods: Words = (
+        "uniform",
+        "dynamic-sampling",
+        "dapo",
+        "pilot-commit",
+        "speed",
+        "sara",
+        "optimal-stopping",
+        "mopps",
+        "dps",
+        "greso",
+        "sara-on-dps",
+        "predictive-stopping",
+    )
+    """Rules that run on them."""
+
+    static_updates: int = 24
+    """Updates there."""
+
+    static_prompts: int = 512
+    """Prompts of the static pools."""
+
+    static_batch: int = 32
+    """Groups of an update there."""
+
+    group_sizes: Ints = (8, 16)
+    """Of the exact table; the first is that of the static pools."""
+
+    seeds: int = NUM_SEEDS
+    """Independent prompts, orders and rollouts of every run."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Every allocation rule on prompts of known success rates: rollouts, effective groups, accuracy and pass@k, beside the optimum of its class.
+
+    Unit of cost: the rollout. Regimes were fixed before any rule ran on them and all are reported. Intervals are 95 %, over seeds.
+    """
+
+    config: Config
+    run: RunOptions
+
+    json: str | None = None
+    """File for the machine-readable result, - for stdout."""
+
+
+class Job(NamedTuple):
+    """One method in one setting.
+
+    Attributes:
+        kind: of experiment.
+        setting: where.
+        method: its name.
+        updates: most updates.
+        rollouts: most rollouts.
+    """
+
+    kind: str
+    setting: Setting
+    method: str
+    updates: int
+    rollouts: int
+
+
+def jobs(config: Config) -> Iterator[Job]:
+    """All runs of a configuration, but for their seeds.
+
+    Args:
+        config: of the run.
+
+    Yields:
+        In the order of the table.
+    """
+    unlimited = 1 << 28
+    for name in config.fixed_regimes:
+        setting = skill_setting(REGIMES[name])
+        for method in config.methods:
+            yield Job(FIXED, setting, method, config.updates, unlimited)
+    for name in config.target_regimes:
+        regime = REGIMES[name]
+        setting = skill_setting(regime)
+        ledger = config.target_updates * regime.batch_size * regime.group_size
+        for method in config.target_methods:
+            # A rule may take several times as many updates for the same ledger, none more than this.
+            yield Job(TARGET, setting, method, 4 * config.target_updates, ledger)
+    for name in config.populations:
+        setting = static_setting(
+            LAWS[name], config.static_batch, config.group_sizes[0], config.static_prompts
+        )
+        for method in config.static_methods:
+            yield Job(STATIC, setting, method, config.static_updates, unlimited)
+
+
+def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mapping[str, pa.Table]:
+    """All tables.
+
+    Args:
+        config: of the run.
+        progress: shows how far the work has come.
+        checkpoint: a stage for each method in each setting.
+
+    Returns:
+        "table" (runs), "updates", "curves", "targets", "regret" and "stream" (exact).
+    """
+    updates = pa.concat_tables(
+        checkpoint.stage(
+            f"{job.kind}-{job.setting.name}-{job.method}",
+            functools.partial(_job_table, job, config.seeds),
+        )
+        for job in progress(list(jobs(config)), "allocation")
+    )
+    runs = run_tables.run_table(updates)
+    curves = run_tables.curve_table(updates, TARGET)
+    return {
+        "table": runs,
+        "updates": updates,
+        "curves": curves,
+        "targets": tables.from_rows(run_tables.TARGETS, run_tables.target_rows(curves)),
+        "regret": tables.from_rows(regret_table.SCHEMA, regret_table.rows(runs, config)),
+        "stream": tables.from_rows(stream_table.SCHEMA, stream_table.rows(config.group_sizes)),
+    }
+
+
+EXPERIMENT = Experiment("allocation-bandit", 1, compute)
+
+
+def _job_table(job: Job, seeds: int) -> pa.Table:
+    found = run_method(job.method, job.setting, job.updates, job.rollouts, range(seeds))
+    rows = (
+        row
+        for seed, curve in enumerate(found)
+        for row in run_tables.update_rows(job.kind, job.setting, job.method, seed, trimmed(curve))
+    )
+    return tables.from_rows(run_tables.UPDATES, rows)
+
+
+def run(arguments: Arguments) -> int:
+    """Compute and report.
+
+    Args:
+        arguments: of the command.
+
+    Returns:
+        0.
+    """
+    config = arguments.config
+    _check(config)
+    if arguments.json is not None:
+        check_writable(arguments.json)
+    done = run_experiment(EXPERIMENT, config, arguments.run)
+    console = report_console(stderr=arguments.json == STDOUT)
+    for part in report(done.tables):
+        console.print(part)
+    console.print(str(done.folder), soft_wrap=True)
+    if arguments.json is not None:
+        kept = ("table", "targets", "regret", "stream")
+        write_json({name: done.tables[name].to_pylist() for name in kept}, arguments.json)
+    return 0
+
+
+def _check(config: Config) -> None:
+    for option, least in (
+        ("seeds", 1),
+        ("updates", 1),
+        ("target_updates", 1),
+        ("static_updates", 1),
+        ("static_batch", 1),
+    ):
+        if getattr(config, option) < least:
+            raise InvalidInput(
+                f"--{option.replace('_', '-')} {getattr(config, option)}: must be at least {least}"
+            )
+    if config.static_prompts < config.static_batch:
+        raise InvalidInput(
+            f"--static-prompts {config.static_prompts}: must be at least the batch, {config.static_batch}"
+        )
+    if not config.group_sizes or min(config.group_sizes) < 8:
+        raise InvalidInput(
+            "--group-sizes: give at least one, each at least 8: a pilot is a quarter"
+        )
+    for option, known, what in (
+        ("methods", METHODS, "method"),
+        ("target_methods", METHODS, "method"),
+        ("static_methods", METHODS, "method"),
+        ("fixed_regimes", REGIMES, "regime"),
+        ("target_regimes", REGIMES, "regime"),
+        ("populations", LAWS, "population"),
+    ):
+        for name in getattr(config, option):
+            if name not in known:
+                raise unknown(what, name, known)
+    if config.target_regimes and "uniform" not in config.target_methods:
+        raise InvalidInput("--target-methods: add uniform, whose peak is the target")
+
+
+_SMALL = ("uniform", "dynamic-sampling", "sara", "predictive-stopping")
+
+PRESETS = {
+    "smoke": Arguments(
+        Config(
+            methods=_SMALL,
+            fixed_regimes=("N1024-n8-sd8",),
+            updates=4,
+            target_regimes=(),
+            populations=("published",),
+            static_methods=_SMALL,
+            static_updates=3,
+            static_prompts=128,
+            static_batch=16,
+            seeds=2,
+        ),
+        RunOptions("smoke"),
+    ),
+    "default": Arguments(Config(), RunOptions("default")),
+    "full": Arguments(
+        Config(
+            fixed_regimes=tuple(regime.name for regime in FIXED_UPDATE_REGIMES),
+            target_regimes=tuple(regime.name for regime in TARGET_REGIMES),
+            static_methods=tuple(METHODS),
+        ),
+        RunOptions("full"),
+    ),
+}
+
+main = program("rolloutlab allocation-bandit", Arguments, run, PRESETS)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
