@@ -182,12 +182,15 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     )
     runs = run_tables.run_table(updates)
     curves = run_tables.curve_table(updates, TARGET)
+    regrets = regret_table.rows(
+        runs, config.group_sizes[0], config.static_prompts, config.static_updates
+    )
     return {
         "table": runs,
         "updates": updates,
         "curves": curves,
         "targets": tables.from_rows(run_tables.TARGETS, run_tables.target_rows(curves)),
-        "regret": tables.from_rows(regret_table.SCHEMA, regret_table.rows(runs, config)),
+        "regret": tables.from_rows(regret_table.SCHEMA, regrets),
         "stream": tables.from_rows(stream_table.SCHEMA, stream_table.rows(config.group_sizes)),
     }
 

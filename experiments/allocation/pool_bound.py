@@ -32,7 +32,7 @@ class PoolBound:
         values, _ = priced_values(arm, self._prices)
         self._worth: Float64[np.ndarray, " M"] = num_prompts * values[0]
 
-    def groups(self, budget: float) -> float:
+    def groups(self, budget: int) -> float:
         """Most effective groups that any rule can expect.
 
         Args:

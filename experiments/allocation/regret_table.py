@@ -1,7 +1,7 @@
 """How far every rule stays below the best of its information class, on prompts that stand still."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,36 +28,20 @@ SCHEMA = schema(
 shortfall against the bound of the rule's own class. One pool is one draw of prompts: a lucky one may come out above a bound on expectations."""
 
 
-class Sizes(Protocol):
-    """What the bounds need to know of a configuration."""
-
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """The first is that of the pools."""
-        ...
-
-    @property
-    def static_prompts(self) -> int:
-        """Prompts of a pool."""
-        ...
-
-    @property
-    def static_updates(self) -> int:
-        """Most groups of a prompt."""
-        ...
-
-
-def rows(runs: pa.Table, sizes: Sizes) -> Iterator[dict[str, Any]]:
+def rows(
+    runs: pa.Table, group_size: int, num_prompts: int, updates: int
+) -> Iterator[dict[str, Any]]:
     """The regret of every static run.
 
     Args:
         runs: of the schema `run_tables.RUNS`.
-        sizes: of the configuration.
+        group_size: n.
+        num_prompts: of a pool.
+        updates: most groups of a prompt.
 
     Yields:
         Rows of `SCHEMA`.
     """
-    group_size = sizes.group_sizes[0]
     laws = {population.name: population for population in POPULATIONS}
     bounds: dict[str, tuple[float, PoolBound]] = {}
     for row in runs.to_pylist():
@@ -66,7 +50,7 @@ def rows(runs: pa.Table, sizes: Sizes) -> Iterator[dict[str, Any]]:
         name = row["regime"]
         if name not in bounds:
             arm = single_group(success_probability(laws[name]), group_size, effective)
-            pool = PoolBound(laws[name], group_size, sizes.static_prompts, sizes.static_updates)
+            pool = PoolBound(laws[name], group_size, num_prompts, updates)
             bounds[name] = (1000 * optimum(arm).rate, pool)
         stream, pool = bounds[name]
         memory = 1000 * pool.groups(row["rollouts"]) / row["rollouts"]

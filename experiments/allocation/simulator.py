@@ -137,7 +137,7 @@ def draw(
     additional = requests.additional.at[asked].get(mode="fill", fill_value=0)
     p = rates.at[asked].get(mode="fill", fill_value=0.0)
     uniform = jax.random.uniform(key, (limits.prompts, limits.most))
-    drawn = jnp.arange(limits.most) < additional[:, None]
+    drawn = jnp.arange(limits.most)[None, :] < additional[:, None]
     right = jnp.sum((uniform < p[:, None]) & drawn, axis=1, dtype=jnp.int32)
     successes = jnp.zeros(rates.size, jnp.int32).at[asked].set(right, mode="drop")
     failures = jnp.zeros(rates.size, jnp.int32).at[asked].set(additional - right, mode="drop")
@@ -195,7 +195,9 @@ def _recorded(curve: Curve, done: _Round, world: World, parameters: Parameters) 
     pushes = jnp.where(groups.ready, jnp.sqrt(share * (1 - share)), 0.0)
     rates = world.held_out_rate(parameters)
     missed = jnp.log1p(-jnp.minimum(rates, 1 - 1e-7))
-    coverage = 1 - jnp.exp(missed[:, None] * jnp.array(COVERAGE_KS, jnp.float32)).mean(axis=0)
+    coverage = 1 - jnp.exp(missed[:, None] * jnp.array(COVERAGE_KS, jnp.float32)[None, :]).mean(
+        axis=0
+    )
     # An update that did not come about leaves no row, but its rollouts were spent.
     at = jnp.where(groups.complete, curve.num_updates, curve.rollouts.size)
 
