@@ -350,3 +350,17 @@ def test_a_person_sees_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str
         written.append(said.out)
         assert "continue" in said.err
     assert written[0] == written[1]
+
+
+def test_histories_end_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shorter history is one that began later: nulls before it change nothing, nulls after it do."""
+
+    def score(history: list[Any]) -> float:
+        other = {"prompt_id": "b", "successes": 0, "failures": 0, "history": [[1, 7]] * 3}
+        mine = {"prompt_id": "a", "successes": 0, "failures": 0, "history": history}
+        state = {"prompts": [mine, other]}
+        found = allocate(tmp_path, capsys, "--method", "dps", "--budget", "8", state=state)
+        return found["prompts"][0]["score"]
+
+    assert score([[8, 0]]) == score([None, None, [8, 0]])
+    assert abs(score([[8, 0]]) - score([[8, 0], None, None])) > 0.01

@@ -182,10 +182,13 @@ def test_rounds_are_those_of_the_program() -> None:
 def test_pilots_go_stale() -> None:
     """Nothing that passed more than `most_stale` updates ago stays, and at 0 it goes with its own update."""
     for most_stale in (0, 2):
-        for each in play(allocator(B, K, M, most_stale=most_stale), RATES, 40):
+        oldest = 0
+        for each in play(allocator(B, K, M, most_stale=most_stale), RATES, 30):
             waiting = np.asarray(each.state.buffered | each.state.chosen)
             age = int(each.state.update) - np.asarray(each.state.added)[waiting]
             assert (age <= most_stale + 1).all() and (age >= 0).all()
+            oldest = max(oldest, int(age.max(initial=0)))
+        assert oldest >= min(most_stale + 1, 2)
 
 
 def test_a_cut_budget_changes_no_round() -> None:
