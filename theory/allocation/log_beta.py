@@ -67,7 +67,9 @@ def log_power_moment(
     # 1 / 12x has its mixed difference in closed form; that of the later terms is small enough to be taken as it stands.
     correction = (b / x_b) * (power / x_k) * (x_b + x_k) / (12 * x * x_bk)
     later = (_series(x_b, 1) - _series(x, 1)) + (_series(x_k, 1) - _series(x_bk, 1))
-    return log_shifted + stirling - correction + later
+    log = log_shifted + stirling - correction + later
+    # Compiled, equal terms may be rounded differently: what is 0 on paper is made 0.
+    return jnp.where((b == 0) | (power == 0), 0.0, jnp.minimum(log, 0.0))
 
 
 def log_beta_likelihood(
@@ -111,7 +113,8 @@ def log_beta_likelihood(
     spread = jnp.log1p(num / size) - jnp.log1p(successes / a) - jnp.log1p(failures / b)
     after = _series(x, 0) + _series(y, 0) - _series(total, 0)
     before = _series(a, 0) + _series(b, 0) - _series(size, 0)
-    return log_shifted - divergence + 0.5 * spread + (after - before)
+    log = log_shifted - divergence + 0.5 * spread + (after - before)
+    return jnp.where(num == 0, 0.0, jnp.minimum(log, 0.0))
 
 
 def times_log_ratio(
