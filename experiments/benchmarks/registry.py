@@ -117,4 +117,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         description="the same where every prompt has a Beta prior of its own",
         target="experiments.benchmarks.allocation:run_distinct",
     ),
+    "sequential_dp": Benchmark(
+        largest_ratio=0.5,
+        description="operating characteristics of 50 abandonment thresholds at groups of 128 in one call, against NumPy on lattice diagonals",
+        target="experiments.benchmarks.sequential_rules:run",
+    ),
 }

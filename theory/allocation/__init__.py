@@ -22,6 +22,8 @@ from theory.allocation.beta_binomial import log_predictive as log_predictive
 from theory.allocation.beta_binomial import next_hit_marginal as next_hit_marginal
 from theory.allocation.beta_binomial import posterior_mean as posterior_mean
 from theory.allocation.beta_binomial import probability_effective as probability_effective
+from theory.allocation.empirical_bayes import fit_parameters as fit_parameters
+from theory.allocation.empirical_bayes import fit_weights as fit_weights
 from theory.allocation.priors import BetaMixture as BetaMixture
 from theory.allocation.priors import beta as beta
 from theory.allocation.priors import log_moment as log_moment

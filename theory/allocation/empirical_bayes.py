@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Real
 
 from theory.allocation.priors import BetaMixture, log_relative_likelihood, posterior
 
+
 def log_likelihood(
     prior: BetaMixture,
     successes: Real[Array, " N"],

@@ -24,7 +24,9 @@ def stopped_law(prior: BetaMixture) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Counts of infinitely many prompts whose groups of 12 were stopped after three equal outcomes: s, f and their share."""
     rule = run_length_rules(12, jnp.array([3]), jnp.array([3]))
     # A mixed group is completed: its counts are those of all 12 rollouts.
-    shares = stopped_shares(rule._replace(goes_on=rule.goes_on | _open(rule.trains)), prior.a)[0]
+    shares = stopped_shares(
+        rule._replace(goes_on=rule.goes_on | _open(rule.trains)[None]), prior.a
+    )[0]
     law = shares * success_law(prior, 12)
     at = places(12)
     return at.successes.ravel(), at.failures.ravel(), law.ravel()

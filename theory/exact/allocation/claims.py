@@ -33,6 +33,7 @@ from theory.exact.allocation.lattice import (
     places,
     stopped_shares,
     success_law,
+    widened,
 )
 
 
@@ -105,8 +106,7 @@ def threshold_rules(
     # A prediction that is the threshold but for rounding has reached it.
     rounding = 16 * float(jnp.finfo(predicted.dtype).eps)
     above = jnp.broadcast_to(predicted, shape) > thresholds[:, None, None] + rounding
-    mixed = jnp.broadcast_to(at.exists & ~undecided, shape)
-    return SequentialRule(jnp.broadcast_to(undecided, shape) & above, mixed, sizes)
+    return SequentialRule(jnp.broadcast_to(undecided, shape) & above, at.exists & ~undecided, sizes)
 
 
 def run_length_rules(
@@ -125,10 +125,13 @@ def run_length_rules(
     at = places(group_size)
     shape = (*after_successes.shape, *at.exists.shape)
     s, f = jnp.broadcast_to(at.successes, shape), jnp.broadcast_to(at.failures, shape)
-    exists = jnp.broadcast_to(at.exists, shape)
-    short = (s < after_successes[:, None, None]) & (f < after_failures[:, None, None])
-    mixed = exists & (s > 0) & (f > 0)
-    return SequentialRule(exists & ~mixed & short, mixed, jnp.full(at.exists.shape, group_size))
+    longest_s, longest_f = (
+        stop.astype(s.dtype)[:, None, None] for stop in (after_successes, after_failures)
+    )
+    short = (s < longest_s) & (f < longest_f)
+    mixed = at.exists & (at.successes > 0) & (at.failures > 0)
+    undecided = jnp.broadcast_to(at.exists & ~mixed, shape)
+    return SequentialRule(undecided & short, mixed, jnp.full(mixed.shape, group_size))
 
 
 def dynamic_sampling_cost(prior: BetaMixture, group_size: Count) -> Float[Array, "..."]:
@@ -261,7 +264,7 @@ def abandonment(
     """
     horizon = rule.goes_on.shape[-1] - 1
     shares = stopped_shares(rule, population.a)
-    lost = jnp.where(rule.trains, 0, shares) * jnp.broadcast_to(
+    lost = jnp.where(widened(rule).trains, 0, shares) * jnp.broadcast_to(
         success_law(population, horizon), shares.shape
     )
     sizes = jnp.full((horizon + 1, horizon + 1), full_size)

@@ -34,12 +34,12 @@ class SequentialRule(NamedTuple):
 
     Attributes:
         goes_on: [..., T, S] draw one more rollout.
-        trains: [..., T, S] where it stops: complete the group and train on it if it is mixed; otherwise the rollouts are lost.
-        group_size: [T, S], or with the leading axes of the others: rollouts of the group where it trains, at least t.
+        trains: [..., T, S], or [T, S] for all: where it stops, complete the group and train on it if it is mixed; else the rollouts are lost.
+        group_size: [..., T, S], or [T, S] for all: rollouts of the group where it trains, at least t.
     """
 
     goes_on: Bool[Array, "*K T S"]
-    trains: Bool[Array, "*K T S"]
+    trains: Bool[Array, "*#K T S"]
     group_size: Int[Array, "*#K T S"]
 
 
@@ -110,6 +110,18 @@ def full_groups(group_size: int) -> SequentialRule:
     return SequentialRule(goes_on, exists, jnp.full(exists.shape, group_size))
 
 
+def widened(rule: SequentialRule) -> SequentialRule:
+    """The same rules with every field in full.
+
+    Args:
+        rule: of any form.
+
+    Returns:
+        All fields of the shape of `goes_on`.
+    """
+    return SequentialRule(*(jnp.broadcast_to(field, rule.goes_on.shape) for field in rule))
+
+
 def stopped_shares(rule: SequentialRule, like: Float[Array, "..."]) -> Float[Array, "*K T S"]:
     """Share of the orders of s successes in t rollouts in which the rule stops at (t, s): c(t, s).
 
@@ -121,24 +133,54 @@ def stopped_shares(rule: SequentialRule, like: Float[Array, "..."]) -> Float[Arr
         [..., T, S] in [0, 1].
     """
     num_places = rule.goes_on.shape[-1]
-    batch = rule.goes_on.shape[:-2]
-    numbers = jnp.arange(num_places, dtype=like.dtype)
 
     def draw(reached: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
         goes_on, length = step
-        stays = jnp.where(goes_on, reached, 0)
-        # Of the orders of s successes in t + 1 rollouts, s / (t + 1) end with a success.
-        share = jnp.broadcast_to(numbers / (length + 1), stays.shape)
-        after_success = jnp.concatenate([jnp.zeros_like(stays[..., :1]), stays[..., :-1]], axis=-1)
-        # Past the last place nothing is reached: 1 - share is below 0 for s > t + 1, where both parts are 0.
-        return stays * (1 - share) + after_success * share, reached
+        going = jnp.where(goes_on, reached, 0)
+        return drawn_shares(going, length), reached - going
 
-    first = jnp.broadcast_to((numbers == 0).astype(like.dtype), (*batch, num_places))
-    goes_on = jnp.moveaxis(rule.goes_on, -2, 0)
-    _, reached = jax.lax.scan(draw, first, (goes_on, numbers))
-    last = jnp.arange(num_places)[:, None] == num_places - 1
-    stops = ~rule.goes_on | jnp.broadcast_to(last, rule.goes_on.shape)
-    return jnp.where(stops, jnp.moveaxis(reached, 0, -2), 0)
+    first = no_rollouts((*rule.goes_on.shape[:-2], num_places), like)
+    _, stopped = jax.lax.scan(draw, first, _steps(rule, like))
+    return jnp.moveaxis(stopped, 0, -2)
+
+
+def no_rollouts(shape: tuple[int, ...], like: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Before the first rollout: everything is at s = 0.
+
+    Args:
+        shape: [..., S].
+        like: an array of the floating type wanted.
+
+    Returns:
+        [..., S].
+    """
+    return jnp.zeros(shape, like.dtype).at[..., 0].set(1)
+
+
+def drawn_shares(going: Float[Array, "*K S"], length: Float[Array, ""]) -> Float[Array, "*K S"]:
+    """One more rollout: shares of orders at t + 1 from those that go on at t.
+
+        r(t + 1, s) = [(t + 1 - s) g(t, s) + s g(t, s - 1)] / (t + 1)
+
+    Args:
+        going: [..., S] g(t, s), 0 where s > t.
+        length: t.
+
+    Returns:
+        [..., S].
+    """
+    # Of the orders of s successes in t + 1 rollouts, s / (t + 1) end with a success.
+    share = jnp.arange(going.shape[-1], dtype=going.dtype) / (length + 1)
+    share = jnp.broadcast_to(share, going.shape)
+    before_success = jnp.concatenate([jnp.zeros_like(going[..., :1]), going[..., :-1]], axis=-1)
+    return going * (1 - share) + before_success * share
+
+
+def _steps(rule: SequentialRule, like: Array) -> tuple[Array, Array]:
+    """What a scan over t reads: where each rule goes on, nowhere at the last t, and t."""
+    num_places = rule.goes_on.shape[-1]
+    goes_on = jnp.moveaxis(rule.goes_on, -2, 0).at[-1].set(False)
+    return goes_on, jnp.arange(num_places, dtype=like.dtype)
 
 
 def success_law(prior: BetaMixture, horizon: int) -> Float[Array, "*batch T S"]:
@@ -204,26 +246,41 @@ def characteristics(rule: SequentialRule, prior: BetaMixture, full_size: int) ->
         See `Characteristics`.
     """
     horizon = rule.goes_on.shape[-1] - 1
-    stopped = stopped_shares(rule, prior.a) * jnp.broadcast_to(
-        success_law(prior, horizon), rule.goes_on.shape
-    )
-    trained = jnp.where(rule.trains, stopped, 0)
-    lost = jnp.where(rule.trains, 0, stopped)
-    mixed = jnp.broadcast_to(mixed_in_the_end(prior, rule.group_size), trained.shape)
-    would_mix = mixed_in_the_end(prior, jnp.full((horizon + 1, horizon + 1), full_size))
-    trains_at, abandons_at = trained.sum(axis=-1), lost.sum(axis=-1)
     kind = prior.a.dtype
+    law = success_law(prior, horizon)
+    mixed = mixed_in_the_end(prior, rule.group_size)
+    would_mix = mixed_in_the_end(prior, jnp.full(law.shape, full_size))
+    shape = jnp.broadcast_shapes(rule.trains.shape, rule.group_size.shape)
+    trains, law, mixed, would_mix, sizes = (
+        jnp.broadcast_to(field, shape)
+        for field in (rule.trains, law, mixed, would_mix, rule.group_size)
+    )
+    trained, lost = jnp.where(trains, law, 0), jnp.where(trains, 0, law)
+    columns = [trained, trained * mixed, trained * sizes.astype(kind), lost, lost * would_mix]
+    # What each place is worth to those that stop there, [..., T, S, 5]; it may be the same for all rules.
+    worth = jnp.stack(columns, axis=-1)
+
+    def draw(reached: Array, step: tuple[tuple[Array, Array], Array]) -> tuple[Array, Array]:
+        (goes_on, length), values = step
+        going = jnp.where(goes_on, reached, 0)
+        totals = jnp.einsum("...s,...sv->...v", reached - going, values)
+        return drawn_shares(going, length), totals
+
+    first = no_rollouts((*rule.goes_on.shape[:-2], horizon + 1), prior.a)
+    _, totals = jax.lax.scan(draw, first, (_steps(rule, prior.a), jnp.moveaxis(worth, -3, 0)))
+    by_length = jnp.moveaxis(totals, 0, -2)
+    trains_at, abandons_at = by_length[..., 0], by_length[..., 3]
+    num_trained, effective, drawn, abandoned, abandoned_effective = jnp.moveaxis(
+        by_length.sum(axis=-2), -1, 0
+    )
     lengths = jnp.broadcast_to(jnp.arange(horizon + 1, dtype=kind), abandons_at.shape)
-    sizes = jnp.broadcast_to(rule.group_size, trained.shape).astype(kind)
-    drawn = (trained * sizes).sum(axis=(-2, -1))
-    effective = (trained * mixed).sum(axis=(-2, -1))
     full_effective = probability_effective(prior, 0, 0, full_size)
     return Characteristics(
         rollouts=drawn + (abandons_at * lengths).sum(axis=-1),
         effective=effective,
-        ineffective=(trained * (1 - mixed)).sum(axis=(-2, -1)),
-        abandoned=abandons_at.sum(axis=-1),
-        abandoned_effective=(lost * jnp.broadcast_to(would_mix, lost.shape)).sum(axis=(-2, -1)),
+        ineffective=jnp.maximum(num_trained - effective, 0),
+        abandoned=abandoned,
+        abandoned_effective=abandoned_effective,
         full_effective=jnp.broadcast_to(full_effective, effective.shape),
         trains_at=trains_at,
         abandons_at=abandons_at,

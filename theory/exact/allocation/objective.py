@@ -23,7 +23,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from theory.allocation.priors import BetaMixture
-from theory.exact.allocation.lattice import SequentialRule, success_law
+from theory.exact.allocation.lattice import (
+    SequentialRule,
+    drawn_shares,
+    no_rollouts,
+    success_law,
+    widened,
+)
 
 
 def trained_shares(
@@ -39,7 +45,8 @@ def trained_shares(
     Returns:
         [..., n + 1] in [0, 1].
     """
-    return _final_shares(rule, rule.trains & (rule.group_size == group_size), group_size, like)
+    full = widened(rule)
+    return _final_shares(full, full.trains & (full.group_size == group_size), group_size, like)
 
 
 def abandoned_shares(
@@ -55,37 +62,30 @@ def abandoned_shares(
     Returns:
         [..., n + 1] in [0, 1].
     """
-    return _final_shares(rule, ~rule.trains, full_size, like)
+    full = widened(rule)
+    return _final_shares(full, ~full.trains, full_size, like)
 
 
 def _final_shares(rule: SequentialRule, chosen: Array, size: int, like: Array) -> Array:
     """Orders of X in `size` whose beginning ends at a chosen stop: the lattice's recurrence, carried on after the stop."""
-    num_places = rule.goes_on.shape[-1]
-    horizon = num_places - 1
-    batch = rule.goes_on.shape[:-2]
-    numbers = jnp.arange(size + 1, dtype=like.dtype)
+    batch, horizon = rule.goes_on.shape[:-2], rule.goes_on.shape[-1] - 1
     wide = [(0, 0)] * len(batch) + [(0, size - horizon), (0, size - horizon)]
     goes_on = jnp.pad(rule.goes_on.at[..., -1, :].set(False), wide)
-    chosen = jnp.pad(jnp.broadcast_to(chosen, rule.goes_on.shape), wide)
-
-    def drawn(stays: Array, length: Array) -> Array:
-        share = jnp.broadcast_to(numbers / (length + 1), stays.shape)
-        after_success = jnp.concatenate([jnp.zeros_like(stays[..., :1]), stays[..., :-1]], axis=-1)
-        return stays * (1 - share) + after_success * share
+    chosen = jnp.pad(chosen, wide)
 
     def draw(
         carry: tuple[Array, Array], step: tuple[Array, Array, Array]
-    ) -> tuple[tuple[Array, Array], None]:
-        active, done = carry
-        going, stopping, length = step
+    ) -> tuple[tuple[Array, Array], Array]:
+        (active, done), (going, stopping, length) = carry, step
         done = done + jnp.where(stopping & ~going, active, 0)
-        return (drawn(jnp.where(going, active, 0), length), drawn(done, length)), None
+        active = jnp.where(going, active, 0)
+        return (drawn_shares(active, length), drawn_shares(done, length)), done
 
-    first = jnp.broadcast_to((numbers == 0).astype(like.dtype), (*batch, size + 1))
-    rows = (jnp.moveaxis(goes_on, -2, 0), jnp.moveaxis(chosen, -2, 0), numbers)
-    before_last = jax.tree.map(lambda row: row[:-1], rows)
-    (active, done), _ = jax.lax.scan(draw, (first, jnp.zeros_like(first)), before_last)
-    return done + jnp.where(rows[1][-1] & ~rows[0][-1], active, 0)
+    first = no_rollouts((*batch, size + 1), like)
+    rows = (jnp.moveaxis(goes_on, -2, 0), jnp.moveaxis(chosen, -2, 0))
+    lengths = jnp.arange(size + 1, dtype=like.dtype)
+    _, done = jax.lax.scan(draw, (first, jnp.zeros_like(first)), (*rows, lengths))
+    return done[-1]
 
 
 def leave_one_out(group_size: int) -> Float[Array, " N"]:

