@@ -90,7 +90,7 @@ def test_a_large_pool_is_many_prompts() -> None:
         c = jnp.repeat(jnp.arange(4.0), 500)
         extra = np.asarray(BEST(1 + c, 4 - c, 2000 * 6, 40)).reshape(4, 500).mean(axis=1)
     np.testing.assert_allclose(found.extra, extra, atol=1e-9)
-    np.testing.assert_allclose(np.mean(found.extra), 6, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(found.extra).mean(), 6, rtol=1e-12)
 
 
 def test_no_budget_and_all_of_it() -> None:
