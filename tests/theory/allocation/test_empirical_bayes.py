@@ -112,7 +112,7 @@ def test_the_grid_has_the_law_of_any_population() -> None:
     """Predictions of a fitted grid on fresh groups, against those of the truth: within .01 in total variation."""
     with jax.enable_x64(True):
         prior = population()
-        fitted = FIT_WEIGHTS(flat_grid(), *stopped_law(prior), 100)
+        fitted = FIT_WEIGHTS(flat_grid(), *stopped_law(prior), 400)
         hits = jnp.arange(13)
         laws = [np.exp(log_predictive(each, 0, 0, hits, 12 - hits)) for each in (fitted, prior)]
     assert 0.5 * np.abs(laws[0] - laws[1]).sum() < 0.01

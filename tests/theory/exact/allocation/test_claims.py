@@ -93,13 +93,13 @@ def test_consistency_of_the_published_pair() -> None:
 
 
 def test_decision_times() -> None:
-    """Of the visits 15, 8 and 77 % are decided at steps 2, 3 and 4; of the effective prompts 46, 23, 13 % are committed there."""
+    """Of the visits 15, 7.5 and 77.5 % are decided at steps 2, 3 and 4; of the effective prompts 46, 23, 13 % are committed there."""
     with jax.enable_x64(True):
         found = CHARACTERISTICS(RUN_LENGTH_RULES(8, jnp.array([4]), jnp.array([4])), u_shaped(), 8)
         trains, abandons = np.asarray(found.trains_at[0]), np.asarray(found.abandons_at[0])
         full = float(found.full_effective[0])
     decided = 100 * (trains + abandons)
-    np.testing.assert_array_equal(decided.round(0), [0, 0, 15, 8, 77, 0, 0, 0, 0])
+    np.testing.assert_allclose(decided, [0, 0, 15, 7.5, 77.5, 0, 0, 0, 0], atol=1e-10)
     np.testing.assert_array_equal((100 * trains[2:5] / full).round(0), [46, 23, 13])
     assert abandons[:4].sum() == 0
 
@@ -171,7 +171,10 @@ def test_dominance_holds_exactly_where_the_odds_say() -> None:
         full = np.asarray(jax.jit(claims.dynamic_sampling_cost)(prior, size))
     clear = np.abs(cost / full - 1) > 1e-9
     np.testing.assert_array_equal((margin > 0)[clear], (cost < full)[clear])
-    assert 100 < np.sum(margin > 0) < 900
+    assert min(np.sum(margin > 0), np.sum(margin < 0)) >= 50, (
+        np.sum(margin > 0),
+        np.sum(margin < 0),
+    )
 
 
 def test_savings_are_at_least_the_ineffective_share() -> None:
