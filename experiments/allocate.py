@@ -41,7 +41,7 @@ class Arguments:
     """A JSON file."""
 
     method: Annotated[str, tyro.conf.arg(metavar="NAME")]
-    """uniform, dynamic-sampling, pilot-commit, hora, sara, knapsack, dps, mopps, greso, vip, speed, reinforce-ada, pods, cures or ar3po."""
+    """uniform, dynamic-sampling, pilot-commit, hora, sara, optimal-stopping, knapsack, dps, mopps, greso, vip, speed, reinforce-ada, pods, cures or ar3po."""
 
     budget: int
     """R, most rollouts of this step."""

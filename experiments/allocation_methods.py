@@ -21,6 +21,7 @@ from theory.allocation.policies import (
     hora,
     knapsack,
     mopps,
+    optimal_stopping,
     pilot_commit,
     pods,
     reinforce_ada,
@@ -34,6 +35,9 @@ from theory.allocation.records import Requests
 from theory.errors import InvalidInput
 
 _MOST_CELLS = 500_000_000  # choices that the knapsack keeps, 4 bytes each
+
+
+_LONGEST_RUN = 4096  # rollouts of a group that the stopping program walks through
 
 
 class Settings(NamedTuple):
@@ -164,6 +168,14 @@ def _sara(state: PoolState, counts: Counts, settings: Settings) -> Requests:
     )
 
 
+def _optimal_stopping(state: PoolState, counts: Counts, settings: Settings) -> Requests:
+    if not 2 <= settings.group_size <= _LONGEST_RUN:
+        raise InvalidInput(
+            f"--group-size {settings.group_size}: must be from 2 to {_LONGEST_RUN} for optimal-stopping"
+        )
+    return optimal_stopping.allocate(_prior(state), *counts, settings.budget, settings.group_size)
+
+
 def _knapsack(state: PoolState, counts: Counts, settings: Settings) -> Requests:
     num_prompts = len(state.prompt_ids)
     spendable = min(settings.budget, settings.max * num_prompts)
@@ -272,6 +284,11 @@ METHODS: dict[str, Method] = {
         "commit, abandon or one more, by the chance of a mixed group",
         frozenset({"tau_low", "tau_high"}),
         _sara,
+    ),
+    "optimal-stopping": Method(
+        "give up where the next rollouts earn less than those of a fresh prompt",
+        frozenset(),
+        _optimal_stopping,
     ),
     "knapsack": Method("exact knapsack of group sizes", frozenset({"max"}), _knapsack),
     "dps": Method(

@@ -123,6 +123,11 @@ ROWS: list[tuple[list[str], list[int], list[str] | None]] = [
         ["abandon", "commit", "continue", "abandon", "commit"],
     ),
     (["--method", "sara", "--budget", "9", "--tau-low", "0.3"], [1, 4, 1, 1, 0], None),
+    (
+        ["--method", "optimal-stopping", "--budget", "100"],
+        [1, 4, 1, 1, 0],
+        ["continue", "commit", "continue", "continue", "commit"],
+    ),
     (["--method", "knapsack", "--budget", "30"], [0, 14, 8, 0, 8], None),
     (["--method", "knapsack", "--budget", "9", "--max", "3"], [0, 3, 3, 0, 3], None),
     (["--method", "dps", "--budget", "21"], [4, 4, 8, 4, 0], ["commit"] * 4 + ["none"]),

@@ -9,13 +9,9 @@ import pytest
 
 from tests.theory.allocation.loops import play, updates
 from theory.allocation.beta_binomial import posterior_mean
+from theory.allocation.equal_runs import best_rates, equal_runs, prospects
 from theory.allocation.policies import dynamic_sampling, predictive_stopping
-from theory.allocation.policies.predictive_stopping import (
-    best_rates,
-    equal_runs,
-    prospects,
-    supplying_price,
-)
+from theory.allocation.policies.predictive_stopping import supplying_price
 from theory.allocation.priors import BetaMixture, beta, mixture, posterior
 from theory.allocation.stopping_program import best_rate, effective_worth, stopping_problem
 from theory.exact.allocation import arms

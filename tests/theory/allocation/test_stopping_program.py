@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from theory.allocation.beta_binomial import posterior_mean
-from theory.allocation.policies.optimal_stopping import table
+from theory.allocation.policies.optimal_stopping import allocate, table
 from theory.allocation.priors import BetaMixture, beta, mixture
 from theory.allocation.records import Decision
 from theory.allocation.stopping_program import (
@@ -85,6 +85,34 @@ def test_the_rate_of_a_rule_is_its_renewal_reward(alike: int) -> None:
             stopping_problem(prior, effective_worth(n)), jnp.asarray(draws)
         )
         np.testing.assert_allclose(ours, truth, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["flat", "U", "published", "hard"])
+@pytest.mark.parametrize("n", [3, 8])
+def test_one_step_is_the_optimal_rule(name: str, n: int) -> None:
+    """Commit, continue or abandon at every count, as the exact program does; finished groups by what they are."""
+    with jax.enable_x64(True):
+        prior = PRIORS[name]()
+        arm = exact_arm(prior, n, arms.effective)
+        _, drawing = fresh_stream.priced_values(arm, np.array([fresh_stream.optimum(arm).rate]))
+        s, f = jnp.asarray(arm.successes), jnp.asarray(arm.failures)
+        found = allocate(prior, s, f, 10**6, n)
+        mixed = (arm.successes > 0) & (arm.failures > 0)
+        goes_on = ((drawing[:, 0] > 1e-12) | (arm.depth == 0)) & arm.drawable
+        expected = np.where(goes_on, int(Decision.CONTINUE), int(Decision.ABANDON))
+        expected = np.where(mixed, int(Decision.COMMIT), expected)
+        # Behind the first run that is given up nothing is looked at.
+        alike = np.maximum(arm.successes, arm.failures)
+        for run in (arm.successes, arm.failures):
+            stops = run[(run == alike) & ~mixed & ~goes_on & (run == arm.depth)]
+            if stops.size:
+                expected[~mixed & (run == arm.depth) & (run >= stops.min())] = int(Decision.ABANDON)
+        expected[0] = int(Decision.CONTINUE)
+        np.testing.assert_array_equal(np.asarray(found.decision), expected)
+        missing = n - arm.depth
+        np.testing.assert_array_equal(
+            np.asarray(found.additional), np.where(mixed, missing, expected == Decision.CONTINUE)
+        )
 
 
 def test_single_precision_finds_the_same_rule() -> None:

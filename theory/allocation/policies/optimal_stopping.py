@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from theory.allocation.assembly import assemble, top_up
+from theory.allocation.beta_binomial import probability_effective
+from theory.allocation.equal_runs import best_rates, equal_runs, prospects
 from theory.allocation.population import (
     PopulationFit,
     fitted,
@@ -36,7 +38,6 @@ from theory.allocation.sequential import ActionTable, make_table, table_rule
 from theory.allocation.sources import Belief, Source, epochs
 from theory.allocation.stopping_program import (
     best_rate,
-    drawing_values,
     effective_worth,
     rate_of_rule,
     stopping_problem,
@@ -96,33 +97,31 @@ def allocate(
 ) -> Requests:
     """One step for every prompt: commit, abandon, or one more rollout.
 
-        mixed                                              COMMIT, n - s - f more
-        Q(s, f) at the best rate of the stream <= 0        ABANDON (so is a finished group that is not mixed)
-        else                                               CONTINUE, 1 more
+        mixed                                                             COMMIT, n - s - f more
+        a run of equal outcomes at which Q_k <= 0 at the best rate        ABANDON; so is a finished group that is not mixed
+        else                                                              CONTINUE, 1 more
 
     Args:
         prior: of the success rates of the stream that the prompts come from.
         successes: [P] right rollouts so far.
         failures: [P] wrong ones.
         budget: most rollouts in all; by score, and short of budget the decision stands and what is left is drawn.
-        group_size: n.
+        group_size: n, at least 2.
 
     Returns:
-        What to draw; the score is Q per rollout still missing: by how much the next rollouts earn more than those of a fresh prompt.
+        What to draw; the score is the chance of an effective group for each rollout still missing, 0 where none is.
     """
-    problem = stopping_problem(prior, effective_worth(group_size))
-    rate = best_rate(problem)
-    drawing = drawing_values(problem, rate)
-    at = jnp.minimum(successes, group_size), jnp.minimum(failures, group_size)
+    nothing = jnp.zeros(1, prior.a.dtype)
+    runs = equal_runs(prior, nothing, nothing, group_size)
+    wrong, right = prospects(runs, best_rates(runs)).patience[:, 0].astype(successes.dtype)
     missing = jnp.maximum(group_size - successes - failures, 0)
     commits = (successes > 0) & (failures > 0)
-    continues = (
-        ~commits & (missing > 0) & (stopping_rule(problem, rate)[at] | (successes + failures == 0))
-    )
+    continues = ~commits & (missing > 0) & (successes < right) & (failures < wrong)
     decision = jnp.where(continues, int(Decision.CONTINUE), int(Decision.ABANDON))
     decision = jnp.where(commits, int(Decision.COMMIT), decision)
     more = jnp.where(commits, missing, continues.astype(missing.dtype))
-    score = jnp.where(missing > 0, drawing[at] / jnp.maximum(missing, 1), 0)
+    chance = probability_effective(prior, successes, failures, group_size)
+    score = jnp.where(missing > 0, chance / jnp.maximum(missing, 1).astype(chance.dtype), 0)
     reason = jnp.where(commits, int(Reason.COMMIT), int(Reason.PILOT))
     return Requests(served(more, budget, rank_by(score)), decision, reason, score)
 
