@@ -80,27 +80,28 @@ def compare(first: Analyzed, second: Analyzed, options: AnalysisOptions) -> Comp
 
 def _difference(first: Draft, second: Draft | None, mine: np.ndarray, yours: np.ndarray) -> Draft:
     name = first.statistic.name
+    bare = Statistic(name, None)
     if second is None:
-        return refused(name, refuse("R17", "the second log does not have it"))
+        return refused(bare, refuse("R17", "the second log does not have it"))
     for draft, word in ((first, "first"), (second, "second")):
         if draft.statistic.refusal is not None:
             code, reason = draft.statistic.refusal, draft.statistic.reason
-            return refused(name, Refused(code, f"in the {word} log: {reason}"))
+            return refused(bare, Refused(code, f"in the {word} log: {reason}"))
     if first.numerators is None or second.numerators is None:
         return refused(
-            name, refuse("R17", "it is no mean over tasks, so that it has no paired difference")
+            bare, refuse("R17", "it is no mean over tasks, so that it has no paired difference")
         )
     sizes = [draft.statistic.samples for draft in (first, second)]
     if name in _GROW_WITH_ROWS and sizes[0] != sizes[1]:
         return refused(
-            name,
+            bare,
             refuse(
                 "R17",
                 f"tasks have {sizes[0]} and {sizes[1]} rows (least, most) and it grows with them",
             ),
         )
     if not mine.size:
-        return refused(name, refuse("R17", "the logs have no prompt in common"))
+        return refused(bare, refuse("R17", "the logs have no prompt in common"))
     a, b = _values(first)[mine], _values(second)[yours]
     statistic = Statistic(
         name,

@@ -38,20 +38,39 @@ class Draft(NamedTuple):
     over: Column | None = None
 
 
-def refused(name: str, refusal: Refused, **more: object) -> Draft:
+def refused(statistic: Statistic, refusal: Refused) -> Draft:
     """A row for a number that is not given.
 
     Args:
-        name: of the statistic.
-        refusal: why.
-        **more: other attributes of the statistic.
+        statistic: that would have been given.
+        refusal: why it is not.
 
     Returns:
-        The draft, without a value.
+        The draft: what the number would have been of, and no word on what it was made from.
     """
     return Draft(
-        Statistic(name, None, refusal=refusal.code, reason=refusal.reason)._replace(**more)
+        Statistic(
+            statistic.name,
+            None,
+            refusal=refusal.code,
+            reason=refusal.reason,
+            estimator=statistic.estimator,
+            unit=statistic.unit,
+            policy=statistic.policy,
+        )
     )
+
+
+def least_and_most(sizes: NDArray[np.number]) -> tuple[int, int]:
+    """The samples behind a number.
+
+    Args:
+        sizes: [n] of each task, at least one.
+
+    Returns:
+        Least and most.
+    """
+    return int(sizes.min()), int(sizes.max())
 
 
 def mean_over_tasks(statistic: Statistic, values: Column) -> Draft:

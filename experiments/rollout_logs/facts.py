@@ -7,57 +7,9 @@ import duckdb
 
 from experiments.rollout_logs.analysis import PolicyRecord
 from experiments.rollout_logs.database import all_rows, one_number, one_row
+from experiments.rollout_logs.narrow_columns import COUNTED
 from theory.estimators.off_policy.ratios import SENTINEL
 
-_COUNTED = [
-    "sample_number",
-    "sample_text",
-    "branch_id",
-    "parent_id",
-    "attempt",
-    "population_id",
-    "chain_id",
-    "policy_id",
-    "policy_version",
-    "step",
-    "version_number",
-    "sampler",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "answer_code",
-    "answer",
-    "correct",
-    "reward",
-    "score",
-    "trajectory",
-    "verifier_id_search",
-    "verifier_id_final",
-    "base_logp",
-    "behavior_logp",
-    "target_logp",
-    "logp_reduction",
-    "base_logp_source",
-    "behavior_logp_source",
-    "target_logp_source",
-    "law",
-    "log_weight",
-    "completion_tokens",
-    "finish_reason",
-    "truncated",
-    "error",
-    "failed",
-    "wall_s",
-    "model_calls",
-    "verifier_calls",
-    "tool_calls",
-    "env_steps",
-    "prompt_hashed",
-    "completion",
-    "token_log_ratios",
-    "turn_log_ratios",
-]
 _SETTINGS = ("sampler", "temperature", "top_p", "top_k", "min_p")
 _LOGPS = ("base_logp", "behavior_logp", "target_logp")
 _LISTED = 50  # names that are listed at most
@@ -134,7 +86,7 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
     present = one_row(
         connection,
         "SELECT count(*) AS rows, "
-        + ", ".join(f"count({name}) AS {name}" for name in _COUNTED)
+        + ", ".join(f"count({name}) AS {name}" for name in COUNTED)
         + " FROM staged",
     )
     numbers = _numbers(connection)

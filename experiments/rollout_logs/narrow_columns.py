@@ -115,6 +115,14 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
 )
 
 
+# What is counted in the whole log: all but the key of the tasks and what only says more of another column.
+COUNTED = tuple(
+    column.name
+    for column in NARROW_COLUMNS
+    if column.name not in {"prompt", "answer_raw", "missing_logp_tokens", "zero_logp_tokens"}
+)
+
+
 def carried(fields: Collection[str]) -> str:
     """The columns that rows with some fields can have.
 

@@ -10,6 +10,11 @@ import pyarrow as pa
 from experiments.rollout_logs.analysis import ReliabilityBin
 from experiments.rollout_logs.database import one_number
 from experiments.rollout_logs.task_table import Column, Success
+from theory.estimators.calibration import (
+    Reliability,
+    equal_mass_bin_of_runs,
+    expected_calibration_error,
+)
 
 NUM_BINS = 10
 _BATCH = 1 << 17
@@ -96,8 +101,10 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
             lost = rows - won
             below = negatives_before + np.cumsum(lost) - lost
             wins += float((won * (below + lost / 2)).sum())
-            middle = rows_before + np.cumsum(rows) - rows / 2
-            place = np.minimum((middle * NUM_BINS / total).astype(np.int64), NUM_BINS - 1)
+            begins = rows_before + np.cumsum(rows) - rows
+            place = equal_mass_bin_of_runs(
+                begins.astype(np.int64), rows.astype(np.int64), total, NUM_BINS
+            )
             for column, weights in enumerate((rows, rows * score, won)):
                 sums[:, column] += np.bincount(place, weights=weights, minlength=NUM_BINS)
             np.minimum.at(edges[:, 0], place, score)
@@ -106,12 +113,14 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
             negatives_before += float(lost.sum())
             positives += float(won.sum())
     pairs = positives * negatives_before
-    bins = tuple(
-        ReliabilityBin(
-            float(low), float(high), int(number), float(total_score / number), float(won / number)
-        )
-        for (number, total_score, won), (low, high) in zip(sums, edges, strict=True)
-        if number
+    held = sums[:, 0] > 0
+    (low, high), (rows, claimed, won) = edges[held].T, sums[held].T
+    bins = Reliability(low, high, rows.astype(np.int64), claimed / rows, won / rows)
+    ece = expected_calibration_error(bins)
+    return PooledScores(wins / pairs if pairs else None, ece, _records(bins))
+
+
+def _records(bins: Reliability) -> tuple[ReliabilityBin, ...]:
+    return tuple(
+        ReliabilityBin(*row) for row in zip(*(column.tolist() for column in bins), strict=True)
     )
-    ece = sum(each.num_rows * abs(each.mean_score - each.accuracy) for each in bins) / total
-    return PooledScores(wins / pairs if pairs else None, ece, bins)

@@ -1,7 +1,7 @@
 """Small logs and their analysis, for tests of `rolloutlab analyze`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.reading import open_logs
 
 Rows = Sequence[Mapping[str, Any]]
+# Rows and options to the document of the command.
+Run = Callable[..., dict[str, Any]]
 
 
 def write_log(path: Path, rows: Rows) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,14 @@ import pytest
 
 from tests.experiments.rollout_log_tools import (
     Rows,
+    Run,
     analyze,
     by_name,
     code,
     value,
     verdicts,
     warned,
-    write_log,
 )
-
-Found = dict[str, Any]
-Run = Callable[..., Found]
-
-
-@pytest.fixture(name="run")
-def _run(tmp_path: Path) -> Run:  # pyright: ignore[reportUnusedFunction]
-    return lambda rows, **options: analyze(write_log(tmp_path / "log.jsonl", rows), **options)
 
 
 def _answers(*tasks: str, right: str = "A") -> list[dict[str, Any]]:

@@ -1,28 +1,23 @@
 """What is a whole number or a short fraction is printed as one, and numbers near the end of the range of doubles have their mean."""
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
+from unittest import mock
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.rollout_logs import pooled_scores
 from experiments.rollout_logs.drafts import ratio_of_sums
-from experiments.rollout_logs.task_table import means_of_known
-from tests.experiments.rollout_log_tools import Rows, analyze, by_name, code, value, write_log
-
-Found = dict[str, Any]
-Run = Callable[..., Found]
-
-
-@pytest.fixture(name="run")
-def _run(tmp_path: Path) -> Run:  # pyright: ignore[reportUnusedFunction]
-    return lambda rows, **options: analyze(write_log(tmp_path / "log.jsonl", rows), **options)
-
+from experiments.rollout_logs.pooled_scores import NUM_BINS, pool_scores
+from experiments.rollout_logs.task_table import Success, means_of_known
+from tests.experiments.rollout_log_tools import Rows, Run, by_name, code, value
+from theory.estimators.calibration import equal_mass_bins, expected_calibration_error
+from theory.estimators.ranks import auroc_by_task
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 HUGE = FINITE | st.sampled_from([1.7e308, -1.7e308, 1e308, 1e155])
@@ -119,3 +114,25 @@ def test_where_all_are_right_every_rate_is_one(run: Run, tasks: int, samples: in
         assert value(found, name) == wanted, name
         interval = by_name(found)[name]["interval"]
         assert interval is None or (interval["low"], interval["high"]) == (wanted, wanted), name
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.booleans()), min_size=2, max_size=60),
+    st.integers(1, 9),
+)
+def test_scores_in_passing_have_the_bins_and_the_ranks_of_scores_in_memory(
+    rows: list[tuple[int, bool]], batch: int
+) -> None:
+    score = np.array([numerator / 8 for numerator, _ in rows])
+    outcome = np.array([float(correct) for _, correct in rows])
+    connection = duckdb.connect()
+    connection.register("staged", pa.table({"score": score, "correct": outcome}))
+    with mock.patch.object(pooled_scores, "_BATCH", batch):
+        found = pool_scores(connection, Success("correct", 0.0, "correct"))
+    bins = equal_mass_bins(score, outcome, NUM_BINS)
+    assert [(b.low, b.high, b.num_rows) for b in found.bins] == list(
+        zip(bins.low, bins.high, bins.counts, strict=True)
+    )
+    assert found.ece == expected_calibration_error(bins)
+    auroc = auroc_by_task(score, outcome, np.array([0, score.size]))[0]
+    assert found.auroc == (None if np.isnan(auroc) else auroc)

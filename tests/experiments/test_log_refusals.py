@@ -1,7 +1,7 @@
 """What a log may not say: every refusal, its mend, and the nearest log that it must leave alone."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from experiments.rollout_logs.refusals import REFUSALS
 from tests.conftest import ROOT
 from tests.experiments.rollout_log_tools import (
     Rows,
+    Run,
     analyze,
     by_name,
     code,
@@ -21,14 +22,6 @@ from tests.experiments.rollout_log_tools import (
     warned,
     write_log,
 )
-
-Found = dict[str, Any]
-Run = Callable[..., Found]
-
-
-@pytest.fixture(name="run")
-def _run(tmp_path: Path) -> Run:  # pyright: ignore[reportUnusedFunction]
-    return lambda rows, **options: analyze(write_log(tmp_path / "log.jsonl", rows), **options)
 
 
 def _with(rows: Rows, **columns: Any) -> list[dict[str, Any]]:

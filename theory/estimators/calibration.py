@@ -72,12 +72,32 @@ def equal_mass_bins(scores: Rows, correct: Rows, num_bins: int) -> Reliability:
     _check(scores, correct)
     _check_bins(scores, num_bins)
     _, run, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - counts + (counts - 1) // 2
-    size, longer = divmod(scores.size, num_bins)
+    bins = equal_mass_bin_of_runs(np.cumsum(counts) - counts, counts, scores.size, num_bins)
+    return _reliability(scores, correct, bins[run])
+
+
+def equal_mass_bin_of_runs(
+    begins: Int64[np.ndarray, " r"],
+    counts: Int64[np.ndarray, " r"],
+    num_rows: int,
+    num_bins: int,
+) -> Int64[np.ndarray, " r"]:
+    """The bin of each run of equal scores, as in `equal_mass_bins`.
+
+    Args:
+        begins: [r] rows that score less.
+        counts: [r] rows of each run, at least 1.
+        num_rows: m, of all runs, also those that are not asked about.
+        num_bins: b, at least 1.
+
+    Returns:
+        [r] from 0 to b - 1.
+    """
+    middle = begins + (counts - 1) // 2
+    size, longer = divmod(num_rows, num_bins)
     in_longer = middle // (size + 1)
     in_shorter = longer + (middle - longer * (size + 1)) // max(size, 1)
-    bin_of_run = np.where(middle < longer * (size + 1), in_longer, in_shorter)
-    return _reliability(scores, correct, bin_of_run[run])
+    return np.where(middle < longer * (size + 1), in_longer, in_shorter)
 
 
 def equal_width_bins(scores: Rows, correct: Rows, num_bins: int) -> Reliability:

@@ -1,6 +1,6 @@
 """Which picture stands over the numbers of a section, with its caption and the table behind it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from experiments.rollout_logs.analysis import Analysis, CurvePoint
 from experiments.rollout_logs.page import charts
@@ -52,34 +52,41 @@ def _point(point: CurvePoint) -> tuple[str, str, str]:
 
 
 def _reliability(analysis: Analysis) -> Markup | None:
-    picture = charts.reliability_chart(analysis.reliability)
-    if picture is None:
-        return None
-    rows = [tuple(number(value) for value in bin_) for bin_ in analysis.reliability]
-    behind = table(
+    return _binned(
+        charts.reliability_chart(analysis.reliability),
+        "Share correct against mean score. A calibrated score lies on the diagonal.",
         "reliability-numbers",
         "Bins of equal mass, by score",
         ("least score", "greatest score", "rows", "mean score", "share correct"),
-        rows,
-        numeric=frozenset(range(5)),
+        analysis.reliability,
     )
-    caption = "Share correct against mean score. A calibrated score lies on the diagonal."
-    return figure(picture, caption, behind)
 
 
 def _lengths(analysis: Analysis) -> Markup | None:
-    picture = charts.length_chart(analysis.lengths)
-    if picture is None:
-        return None
-    rows = [tuple(number(value) for value in bin_) for bin_ in analysis.lengths]
-    behind = table(
+    return _binned(
+        charts.length_chart(analysis.lengths),
+        "Rows by completion length; those cut at the horizon on top.",
         "lengths-numbers",
         "Rows by completion length",
         ("from, tokens", "below, tokens", "rows", "cut at the horizon", "share correct"),
-        rows,
-        numeric=frozenset(range(5)),
+        analysis.lengths,
     )
-    return figure(picture, "Rows by completion length; those cut at the horizon on top.", behind)
+
+
+def _binned(
+    picture: Markup | None,
+    caption: str,
+    identifier: str,
+    title: str,
+    heads: tuple[str, ...],
+    bins: Sequence[tuple[float | None, ...]],
+) -> Markup | None:
+    """A picture of bins, with their numbers behind it."""
+    if picture is None:
+        return None
+    rows = [tuple(number(value) for value in bin_) for bin_ in bins]
+    behind = table(identifier, title, heads, rows, numeric=frozenset(range(len(heads))))
+    return figure(picture, caption, behind)
 
 
 def _ess(analysis: Analysis) -> Markup | None:

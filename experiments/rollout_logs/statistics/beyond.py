@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import IntervalRecord, Statistic
 from experiments.rollout_logs.checks import first_refusal, has_success, independent, one_policy
-from experiments.rollout_logs.drafts import Draft, refused
+from experiments.rollout_logs.drafts import Draft, least_and_most, refused
 from experiments.rollout_logs.refusals import refuse_for
 from experiments.rollout_logs.statistics.coverage import Counts, counts
 from experiments.rollout_logs.task_table import Log
@@ -42,12 +42,7 @@ def drafts(log: Log) -> list[Draft]:
     made = [statistic for k in ks for statistic in _statistics(log, k)]
     refusal = first_refusal(log, (has_success, independent, one_policy))
     if refusal is not None:
-        return [
-            refused(
-                each.name, refusal, estimator=each.estimator, unit=each.unit, policy=each.policy
-            )
-            for each in made
-        ]
+        return [refused(each, refusal) for each in made]
     sizes, correct = counts(log)
     known = sizes > 0
     sizes, correct = sizes[known], correct[known]
@@ -57,7 +52,7 @@ def drafts(log: Log) -> list[Draft]:
     given: list[Draft] = []
     for place, k in enumerate(ks):
         model, least, greatest = (
-            each._replace(tasks=sizes.size, samples=(int(sizes.min()), int(sizes.max())))
+            each._replace(tasks=sizes.size, samples=least_and_most(sizes))
             for each in made[3 * place : 3 * place + 3]
         )
         bounds = pass_at_k_bounds(law, k, band)
@@ -111,7 +106,7 @@ def _of_model(statistic: Statistic, found: Fit, bounds: MomentBounds, k: int, lo
             f"the chains of the fit do not agree ({said})",
             "read least_pass@K and greatest_pass@K, or try another --seed",
         )
-        return refused(statistic.name, refusal, estimator=statistic.estimator, unit=statistic.unit)
+        return refused(statistic, refusal)
     posterior = population_pass_at_k(found.hyperparameters, k, log.options.level)
     width, wide = posterior.high - posterior.low, bounds.high - bounds.low
     interval = IntervalRecord(

@@ -11,19 +11,21 @@ from experiments.rollout_logs.checks import (
     few_missing,
     first_refusal,
     has,
-    has_success,
     independent,
-    missing_of,
     one_policy,
     scores_are_probabilities,
-    verifiers_differ,
 )
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, ratio_over_tasks, refused
+from experiments.rollout_logs.drafts import (
+    Draft,
+    least_and_most,
+    mean_over_tasks,
+    ratio_over_tasks,
+    refused,
+)
 from experiments.rollout_logs.pooled_scores import NUM_BINS, PooledScores
+from experiments.rollout_logs.statistics.of_scores import INDICATOR, SCORED, of_scores
 from experiments.rollout_logs.task_table import Log
 from theory.estimators.best_of_n import expected_best_of_normals
-
-INDICATOR = "an indicator, not a verdict"
 
 
 def drafts(log: Log, pooled: PooledScores | None) -> list[Draft]:
@@ -48,39 +50,19 @@ def drafts(log: Log, pooled: PooledScores | None) -> list[Draft]:
     ]
 
 
-def _statistic(log: Log, name: str, estimator: str, unit: str) -> Statistic:
-    missing = missing_of(log, "score")
-    return Statistic(
-        name,
-        None,
-        estimator=estimator,
-        unit=f"{unit}; resampled: tasks",
-        missing=f"rows without a score or an outcome are left out ({missing} without a finite score)",
-        nan=f"scores that are not finite are left out ({log.facts.score_not_finite})",
-        excluded={"no finite score": missing} if missing else {},
-        policy=log.facts.policy,
-    )
-
-
 def _checked(log: Log, statistic: Statistic, *more: Check) -> Draft | Statistic:
-    checks = (has("score"), has_success, verifiers_differ, few_missing("score"), *more)
+    checks = (*SCORED, *more)
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return refused(
-            statistic.name,
-            refusal,
-            estimator=statistic.estimator,
-            unit=statistic.unit,
-            policy=statistic.policy,
-        )
+        return refused(statistic, refusal)
     sizes = log.table["scored_known"]
-    return statistic._replace(samples=(int(sizes.min()), int(sizes.max())))
+    return statistic._replace(samples=least_and_most(sizes))
 
 
 def _brier(log: Log) -> Draft:
     made = _checked(
         log,
-        _statistic(log, "brier", "mean over rows of (score - outcome)^2", "row"),
+        of_scores(log, "brier", "mean over rows of (score - outcome)^2", "row"),
         scores_are_probabilities,
         one_policy,
     )
@@ -92,7 +74,7 @@ def _brier(log: Log) -> Draft:
 def _ece(log: Log, pooled: PooledScores | None) -> Draft:
     made = _checked(
         log,
-        _statistic(
+        of_scores(
             log,
             "ece",
             f"sum over {NUM_BINS} bins of equal mass of |mean score - accuracy| times their share of rows",
@@ -114,7 +96,7 @@ def _ece(log: Log, pooled: PooledScores | None) -> Draft:
 def _within(log: Log) -> Draft:
     made = _checked(
         log,
-        _statistic(
+        of_scores(
             log,
             "auroc_within",
             "AUROC in each task with both outcomes, mean over those tasks",
@@ -131,7 +113,7 @@ def _within(log: Log) -> Draft:
 
 
 def _pooled(log: Log, pooled: PooledScores | None) -> Draft:
-    made = _checked(log, _statistic(log, "auroc_pooled", "AUROC over all rows", "row"), one_policy)
+    made = _checked(log, of_scores(log, "auroc_pooled", "AUROC over all rows", "row"), one_policy)
     if isinstance(made, Draft) or pooled is None:
         return made if isinstance(made, Draft) else Draft(made)
     tasks = int(np.count_nonzero(log.table["scored_known"]))
@@ -142,7 +124,7 @@ def _pooled(log: Log, pooled: PooledScores | None) -> Draft:
 def _optimism(log: Log, k: int) -> Draft:
     made = _checked(
         log,
-        _statistic(
+        of_scores(
             log,
             f"optimism_gap@{k}",
             f"score minus outcome of the greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks: {INDICATOR}",
@@ -206,7 +188,7 @@ def beside_noise(log: Log, draft: Draft, what: str) -> Draft:
 
 
 def _coupling(log: Log) -> Draft:
-    statistic = _statistic(
+    statistic = of_scores(
         log,
         "length_coupling",
         f"Spearman correlation of score and length minus that of outcome and length in each task, mean over tasks where all vary: {INDICATOR}",
@@ -229,9 +211,7 @@ def _truncation(log: Log) -> Draft:
     )
     refusal = first_refusal(log, (has("reward", "truncated"), one_policy))
     if refusal is not None:
-        return refused(
-            "truncation_pay", refusal, estimator=statistic.estimator, unit=statistic.unit
-        )
+        return refused(statistic, refusal)
     table = log.table
     cut, ended = table["cut_rewards"].sum(), table["ended_rewards"].sum()
     notes: tuple[str, ...] = (f"{int(cut)} truncated rows, {int(ended)} others",)
@@ -243,7 +223,7 @@ def _truncation(log: Log) -> Draft:
 
 
 def _repeated(log: Log) -> Draft:
-    statistic = _statistic(
+    statistic = of_scores(
         log,
         "repeated_answer_pay",
         "mean score of rows whose answer is there again minus that of rows whose answer is not, in each task, mean over tasks with both: "
@@ -252,5 +232,5 @@ def _repeated(log: Log) -> Draft:
     )
     refusal = first_refusal(log, (has("score", "answer_code"), one_policy, few_missing("score")))
     if refusal is not None:
-        return refused(statistic.name, refusal, estimator=statistic.estimator, unit=statistic.unit)
+        return refused(statistic, refusal)
     return beside_noise(log, mean_over_tasks(statistic, log.table["repeated_answer_pay"]), "scores")

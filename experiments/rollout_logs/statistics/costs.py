@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import first_refusal, has
-from experiments.rollout_logs.drafts import Draft, ratio_over_tasks, refused
+from experiments.rollout_logs.drafts import Draft, least_and_most, ratio_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, sums_of_known
@@ -71,23 +71,24 @@ def drafts(log: Log, median_tokens: float | None) -> list[Draft]:
 
 
 def _base(log: Log, name: str, column: str, estimator: str, unit: str) -> Statistic | Draft:
-    refusal = first_refusal(log, (has(column),))
-    unit = f"{unit}; resampled: tasks"
-    if refusal is not None:
-        return refused(name, refusal, estimator=estimator, unit=unit, policy=log.facts.policy)
-    number = log.table[f"{column}_known"]
-    absent = int(log.facts.rows - number.sum())
-    known = number[number > 0]
-    return Statistic(
+    statistic = Statistic(
         name,
         None,
         estimator=estimator,
-        unit=unit,
+        unit=f"{unit}; resampled: tasks",
+        policy=log.facts.policy,
+    )
+    refusal = first_refusal(log, (has(column),))
+    if refusal is not None:
+        return refused(statistic, refusal)
+    number = log.table[f"{column}_known"]
+    absent = int(log.facts.rows - number.sum())
+    known = number[number > 0]
+    return statistic._replace(
         tasks=known.size,
-        samples=(int(known.min()), int(known.max())) if known.size else None,
+        samples=least_and_most(known) if known.size else None,
         excluded={"no value": absent} if absent else {},
         missing=f"rows without it are left out ({absent})",
-        policy=log.facts.policy,
     )
 
 

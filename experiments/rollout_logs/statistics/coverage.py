@@ -14,9 +14,10 @@ from experiments.rollout_logs.checks import (
     independent,
     one_policy,
 )
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
+from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import keep_rows
+from experiments.rollout_logs.refusals import Refused
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import (
     Column,
@@ -95,7 +96,7 @@ def _common(log: Log) -> Statistic:
     return Statistic(
         "",
         None,
-        samples=(int(used.min()), int(used.max())) if used.size else None,
+        samples=least_and_most(used) if used.size else None,
         excluded={"no outcome": excluded} if excluded else {},
         missing=f"rows without an outcome are left out ({excluded})",
         nan=f"a reward that is not finite is no outcome ({facts.reward_not_finite})"
@@ -128,7 +129,7 @@ def counted(
     checks = (has_success, independent, one_policy, enough_samples("known", k))
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return refused(name, refusal, **_kept(common))
+        return _refused(common, refusal)
     return mean_over_tasks(common, of_counts(*counts(log), k))
 
 
@@ -187,18 +188,15 @@ def _oracle(log: Log) -> Draft:
     )
     refusal = first_refusal(log, (has_success, one_policy))
     if refusal is not None:
-        return refused("oracle@N", refusal, **_kept(common))
+        return _refused(common, refusal)
     values = np.where(known > 0, log.table["correct"] > 0, np.nan)
     return mean_over_tasks(common, values)
 
 
-def _kept(common: Statistic) -> dict[str, object]:
-    return {
-        "estimator": common.estimator,
-        "unit": common.unit,
-        "samples": common.samples,
-        "policy": common.policy,
-    }
+def _refused(common: Statistic, refusal: Refused) -> Draft:
+    """With the samples that there are: what is refused is more of them."""
+    draft = refused(common, refusal)
+    return draft._replace(statistic=draft.statistic._replace(samples=common.samples))
 
 
 def counts(log: Log) -> tuple[Counts, Counts]:

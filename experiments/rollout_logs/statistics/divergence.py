@@ -15,7 +15,7 @@ from experiments.rollout_logs.drafts import Draft, ratio_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import keep_rows
 from experiments.rollout_logs.refusals import Refused, refuse, refuse_for
-from experiments.rollout_logs.statistics.calibration import INDICATOR
+from experiments.rollout_logs.statistics.of_scores import INDICATOR
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
 from theory.errors import InvalidInput
@@ -88,15 +88,7 @@ def drafts(log: Log) -> list[Draft]:
         if isinstance(found, Draft):
             return [found]
         refusal = found
-    return [
-        refused(
-            statistic.name,
-            refusal,
-            estimator=statistic.estimator,
-            unit=statistic.unit,
-            policy=statistic.policy,
-        )
-    ]
+    return [refused(statistic, refusal)]
 
 
 def _found(log: Log, statistic: Statistic) -> Draft | Refused:

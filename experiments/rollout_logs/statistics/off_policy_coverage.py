@@ -12,7 +12,7 @@ from experiments.rollout_logs.checks import (
     has_success,
     independent,
 )
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks
+from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.refusals import Refused, refuse
 from experiments.rollout_logs.statistics import weights
@@ -79,7 +79,7 @@ def _draft(log: Log, k: int) -> Draft:
     checks = (has("target_logp"), *weights.weight_checks(log), has_success, independent)
     refusal = first_refusal(log, (*checks, few_incomplete, _weights_fit, _enough(k)))
     if refusal is not None:
-        return weights.refused_statistic(statistic, refusal)
+        return refused(statistic, refusal)
     whole = log.table["whole"]
     incomplete = int(np.count_nonzero(whole == 0))
     notes = (
@@ -92,7 +92,7 @@ def _draft(log: Log, k: int) -> Draft:
             *notes,
         )
     kept = whole[whole > 0]
-    made = statistic._replace(notes=notes, samples=(int(kept.min()), int(kept.max())))
+    made = statistic._replace(notes=notes, samples=least_and_most(kept))
     return mean_over_tasks(made, log.table[statistic.name])
 
 

@@ -6,7 +6,13 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import first_refusal, has, one_policy
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, ratio_of_sums, refused
+from experiments.rollout_logs.drafts import (
+    Draft,
+    least_and_most,
+    mean_over_tasks,
+    ratio_of_sums,
+    refused,
+)
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.refusals import Refused, refuse
 from experiments.rollout_logs.task_rows import TaskRows
@@ -53,7 +59,7 @@ def drafts(log: Log) -> list[Draft]:
     )
     refusal = first_refusal(log, (has("reward"), some_finite, one_policy))
     if refusal is not None:
-        return [refused("mean_reward", refusal, unit=statistic.unit, policy=facts.policy)]
+        return [refused(statistic, refusal)]
     mean, number = log.table["reward_mean"], log.table["rewards"]
     known = number > 0
     values = np.where(known, mean, np.nan)
@@ -72,7 +78,7 @@ def drafts(log: Log) -> list[Draft]:
     return [
         mean_over_tasks(
             statistic._replace(
-                samples=(int(number[known].min()), int(number[known].max())),
+                samples=least_and_most(number[known]),
                 excluded={reason: count for reason, count in excluded.items() if count},
                 notes=tuple(notes),
             ),

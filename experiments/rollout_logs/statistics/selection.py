@@ -13,15 +13,15 @@ from experiments.rollout_logs.checks import (
     has,
     has_success,
     independent_or_all,
-    missing_of,
     of_all_rows,
     one_policy,
     scores_not_negative,
     verifiers_differ,
 )
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
+from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import group_answers, keep_rows
+from experiments.rollout_logs.statistics.of_scores import of_scores
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
 from theory.estimators.best_of_n import best_of_n_at_ks
@@ -114,45 +114,25 @@ def drafts(log: Log) -> list[Draft]:
     return made
 
 
-def _statistic(log: Log, name: str, estimator: str, unit: str = "task") -> Statistic:
-    missing = missing_of(log, "score")
-    return Statistic(
-        name,
-        None,
-        estimator=estimator,
-        unit=f"{unit}; resampled: tasks",
-        ties="averaged",
-        missing=f"rows without a score are left out ({log.facts.rows - log.facts.present['score']})",
-        nan=f"scores that are not finite are left out ({log.facts.score_not_finite})",
-        excluded={"no finite score": missing} if missing else {},
-        policy=log.facts.policy,
-    )
-
-
 def _made(log: Log, statistic: Statistic, checks: tuple[Check, ...], column: str) -> Draft:
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return refused(
-            statistic.name,
-            refusal,
-            estimator=statistic.estimator,
-            unit=statistic.unit,
-            policy=statistic.policy,
-        )
+        return refused(statistic, refusal)
     counted = "scored" if column.startswith("proxy") else "scored_known"
     sizes, k = log.table[counted], int(column.split("@")[1])
     notes = (*statistic.notes, *of_all_rows(log, counted, k))
     return mean_over_tasks(
-        statistic._replace(samples=(int(sizes.min()), int(sizes.max())), notes=notes),
+        statistic._replace(samples=least_and_most(sizes), notes=notes, ties="averaged"),
         log.table[column],
     )
 
 
 def _best(log: Log, k: int) -> Draft:
-    statistic = _statistic(
+    statistic = of_scores(
         log,
         f"best_of_n@{k}",
         f"outcome of the greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks; a success is: {log.success.words}",
+        "task",
     )
     present = log.facts.present
     if not (present["verifier_id_search"] and present["verifier_id_final"]):
@@ -171,12 +151,14 @@ def _best(log: Log, k: int) -> Draft:
 
 
 def _proxy_score(log: Log, k: int) -> Draft:
-    statistic = _statistic(
+    statistic = of_scores(
         log,
         f"selected_proxy_score@{k}",
         f"greatest score among {k} rows, exact mean over all subsets of {k}, then over tasks: no accuracy",
         "score",
     )
+    absent = log.facts.rows - log.facts.present["score"]
+    statistic = statistic._replace(missing=f"rows without a score are left out ({absent})")
     checks = (
         independent_or_all("scored", k),
         one_policy,
@@ -187,11 +169,12 @@ def _proxy_score(log: Log, k: int) -> Draft:
 
 
 def _weighted(log: Log, k: int) -> Draft:
-    statistic = _statistic(
+    statistic = of_scores(
         log,
         f"weighted_majority@{k}",
         f"value of the answer with the greatest sum of scores among {k} rows, mean over all subsets of {k} for k up to 2 or where they are few, else over seeded random ones, then over tasks; "
         f"a success is: {log.success.words}",
+        "task",
     )
     checks = (
         has("score", "answer_code"),

@@ -5,18 +5,14 @@ import numpy as np
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import (
     enough_samples,
-    few_missing,
     first_refusal,
-    has,
-    has_success,
     independent,
-    missing_of,
     one_policy,
-    verifiers_differ,
 )
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
+from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.refusals import Refused, refuse_for
-from experiments.rollout_logs.statistics.calibration import INDICATOR, noise_rise
+from experiments.rollout_logs.statistics.calibration import noise_rise
+from experiments.rollout_logs.statistics.of_scores import INDICATOR, SCORED, of_scores
 from experiments.rollout_logs.task_table import Column, Log
 from theory.estimators.indicators import turn_down
 
@@ -34,39 +30,11 @@ def drafts(log: Log) -> list[Draft]:
 
 
 def _statistic(log: Log, name: str, estimator: str, unit: str) -> Statistic:
-    missing = missing_of(log, "score")
-    return Statistic(
-        name,
-        None,
-        estimator=f"{estimator}: {INDICATOR}",
-        unit=f"{unit}; resampled: tasks",
-        ties="averaged",
-        missing=f"rows without a finite score or an outcome are left out ({missing} without a score)",
-        excluded={"no finite score": missing} if missing else {},
-        policy=log.facts.policy,
-    )
-
-
-def _refused(statistic: Statistic, refusal: Refused) -> Draft:
-    return refused(
-        statistic.name,
-        refusal,
-        estimator=statistic.estimator,
-        unit=statistic.unit,
-        policy=statistic.policy,
-    )
+    return of_scores(log, name, f"{estimator}: {INDICATOR}", unit)._replace(ties="averaged")
 
 
 def _refusal(log: Log, k: int) -> Refused | None:
-    checks = (
-        has("score"),
-        has_success,
-        verifiers_differ,
-        independent,
-        one_policy,
-        few_missing("score"),
-        enough_samples("scored_known", k),
-    )
+    checks = (*SCORED, independent, one_policy, enough_samples("scored_known", k))
     return first_refusal(log, checks)
 
 
@@ -83,12 +51,12 @@ def _proxy(log: Log, k: int) -> Draft:
     )
     refusal = _refusal(log, k)
     if refusal is not None:
-        return _refused(statistic, refusal)
+        return refused(statistic, refusal)
     sizes = log.table["scored_known"]
     number = log.table["score_known"]
     mean = float(np.mean((log.table["score_sum"] / np.maximum(number, 1.0))[number > 0]))
     note = f"normal scores of noise with this mean and this spread within tasks would reach about {mean + noise_rise(log, k):.4g}"
-    made = statistic._replace(samples=(int(sizes.min()), int(sizes.max())), notes=(note,))
+    made = statistic._replace(samples=least_and_most(sizes), notes=(note,))
     return mean_over_tasks(made, _greatest(log, k))
 
 
@@ -117,7 +85,7 @@ def _shape(log: Log) -> list[Draft]:
             "ask for several k with --k",
         )
     if refusal is not None:
-        return [_refused(each, refusal) for each in made]
+        return [refused(each, refusal) for each in made]
     gold = np.stack([log.table[f"best_of_n@{k}"] for k in ks], axis=1)
     found = turn_down(gold, np.stack([_greatest(log, k) for k in ks], axis=1))
     peak = ks[int(gold.mean(axis=0).argmax())]
@@ -132,7 +100,7 @@ def _shape(log: Log) -> list[Draft]:
         f"normal scores of noise with this spread within tasks would rise by about {noise:.4g}",
     )
     sizes = log.table["scored_known"]
-    samples = (int(sizes.min()), int(sizes.max()))
+    samples = least_and_most(sizes)
     first, second, third = (each._replace(samples=samples) for each in made)
     note = "chosen from these tasks: another log may have its peak elsewhere"
     return [

@@ -4,7 +4,13 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import MISSING_SHARE, Check, first_refusal, has, one_policy
-from experiments.rollout_logs.drafts import Draft, median_over_tasks, ratio_over_tasks, refused
+from experiments.rollout_logs.drafts import (
+    Draft,
+    least_and_most,
+    median_over_tasks,
+    ratio_over_tasks,
+    refused,
+)
 from experiments.rollout_logs.logp_checks import behavior_present, covers, processed, same_law
 from experiments.rollout_logs.options import band_of
 from experiments.rollout_logs.refusals import Refused, refuse
@@ -62,18 +68,12 @@ def _draft(log: Log, unit: str, kind: str, words: str, refusal: Refused | None) 
         policy=log.facts.policy._replace(evaluated="target policy"),
     )
     if refusal is not None:
-        return refused(
-            statistic.name,
-            refusal,
-            estimator=statistic.estimator,
-            unit=statistic.unit,
-            policy=statistic.policy,
-        )
+        return refused(statistic, refusal)
     table = log.table
     rows, number = table[f"{unit}_rows"], table[f"{unit}_number"]
     missing = int(log.facts.rows - rows.sum())
     statistic = statistic._replace(
-        samples=(int(rows.min()), int(rows.max())),
+        samples=least_and_most(rows),
         excluded={"no weight": missing} if missing else {},
         missing=f"rows without a usable log probability of every token are left out ({missing})",
         nan="counts as missing",

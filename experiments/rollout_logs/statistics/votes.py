@@ -15,7 +15,7 @@ from experiments.rollout_logs.checks import (
     of_all_rows,
     one_policy,
 )
-from experiments.rollout_logs.drafts import Draft, mean_over_tasks, refused
+from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import (
     group_answers,
@@ -133,9 +133,7 @@ def _majority(log: Log, k: int) -> Draft:
     )
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return refused(
-            name, refusal, estimator=statistic.estimator, unit=statistic.unit, policy=facts.policy
-        )
+        return refused(statistic, refusal)
     known = table["known"]
     silent = int(known.sum() - table["voters"].sum())
     notes = [
@@ -152,7 +150,7 @@ def _majority(log: Log, k: int) -> Draft:
     unknown = int(facts.rows - known.sum())
     return mean_over_tasks(
         statistic._replace(
-            samples=(int(known.min()), int(known.max())),
+            samples=least_and_most(known),
             excluded={"no outcome": unknown} if unknown else {},
             missing=f"rows without an answer abstain ({silent})",
             notes=tuple(notes),
@@ -173,7 +171,7 @@ def _unique(log: Log, name: str, number: str, column: str, having: str) -> Draft
     )
     refusal = first_refusal(log, (has(column), one_policy))
     if refusal is not None:
-        return refused(name, refusal, estimator=statistic.estimator, unit=statistic.unit)
+        return refused(statistic, refusal)
     rows, table = log.table["rows"], log.table
     absent = int(rows.sum() - table[having].sum())
     missing = f"rows without one count among the rows, not among the different ones ({absent})"
@@ -194,5 +192,5 @@ def _distinct(log: Log, k: int) -> Draft:
     checks = (has("answer_code"), independent, one_policy, enough_samples("rows", k))
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return refused(name, refusal, estimator=statistic.estimator, unit=statistic.unit)
+        return refused(statistic, refusal)
     return mean_over_tasks(statistic, log.table[name.replace("_answers", "")])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.rollout_logs.checks import Check, first_refusal
-from experiments.rollout_logs.drafts import Draft
+from experiments.rollout_logs.drafts import Draft, refused
 from experiments.rollout_logs.refusals import refuse_for
 from experiments.rollout_logs.statistics import weights
 from experiments.rollout_logs.task_table import Log
@@ -72,7 +72,7 @@ def _shape(
             )
             tasks = int(np.count_nonzero(log.table[f"{kind}_number"]))
             return Draft(statistic._replace(value=shape, notes=notes, tasks=tasks))
-    return weights.refused_statistic(statistic, refusal)
+    return refused(statistic, refusal)
 
 
 def _limit(log: Log, limit: AlphaLimit | None) -> Draft:
@@ -88,14 +88,14 @@ def _limit(log: Log, limit: AlphaLimit | None) -> Draft:
     if refusal is not None or limit is None:
         if refusal is None:
             refusal = refuse_for("R8", "no row has both log probabilities", "record them")
-        return weights.refused_statistic(statistic, refusal)
+        return refused(statistic, refusal)
     if np.isnan(limit.alpha):
         refusal = refuse_for(
             "R20",
             f"the median ess is under {least:g} at alpha = 1 already",
             "draw more rows of each prompt, or from the base policy",
         )
-        return weights.refused_statistic(statistic, refusal)
+        return refused(statistic, refusal)
     notes = (f"the limit is a median ess of {least:g}",)
     if limit.tasks < log.facts.prompts:
         notes = (*notes, f"of {limit.tasks} prompts chosen at random of {log.facts.prompts}")

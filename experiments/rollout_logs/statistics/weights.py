@@ -1,5 +1,7 @@
 """The mean under another policy, and how much of the sample is left under importance weights (see `weight_columns`)."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from experiments.rollout_logs.analysis import Statistic
@@ -61,9 +63,14 @@ def drafts(log: Log) -> list[Draft]:
         _ess(log, "ess", "is", weight_checks(log)),
         _fraction(log),
         _largest(log, "max_weight", "is", weight_checks(log)),
-        _clipped(log),
+        _share(log, "clipped_share", f"rows with w > {clip:g}", "is_clipped"),
         _applied_fraction(log),
-        _masked(log),
+        _share(
+            log,
+            "masked_share",
+            f"rows with w outside of [{low:g}, {clip:g}]",
+            "is_masked",
+        ),
     ]
     if log.options.power_alpha is not None:
         made += [
@@ -169,25 +176,6 @@ def statistic_of(log: Log, name: str, estimator: str, unit: str, kind: str) -> S
     )
 
 
-def refused_statistic(statistic: Statistic, refusal: Refused) -> Draft:
-    """The row of a number that is not given.
-
-    Args:
-        statistic: of `statistic_of`.
-        refusal: why.
-
-    Returns:
-        The draft.
-    """
-    return refused(
-        statistic.name,
-        refusal,
-        estimator=statistic.estimator,
-        unit=statistic.unit,
-        policy=statistic.policy,
-    )
-
-
 def _mean(log: Log, name: str, estimator: str, label: str) -> Draft:
     value = "reward" if log.facts.present["reward"] else log.success.words
     statistic = statistic_of(
@@ -201,7 +189,7 @@ def _mean(log: Log, name: str, estimator: str, label: str) -> Draft:
     if refusal is None and not log.facts.present["reward"]:
         refusal = has_success(log)
     if refusal is not None:
-        return refused_statistic(statistic, refusal)
+        return refused(statistic, refusal)
     return mean_over_tasks(statistic._replace(notes=diagnostics(log, "is")), log.table[name])
 
 
@@ -231,8 +219,8 @@ def diagnostics(log: Log, kind: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _pooled_ess(log: Log, kind: str) -> float:
-    totals, squares = log.table[f"{kind}_log_total"], log.table[f"{kind}_log_squares"]
+def _pooled_ess(table: Mapping[str, Column], kind: str) -> float:
+    totals, squares = table[f"{kind}_log_total"], table[f"{kind}_log_squares"]
     return float(np.exp(2 * _log_sum(totals) - _log_sum(squares)))
 
 
@@ -241,103 +229,101 @@ def _log_sum(logs: Column) -> float:
     return peak + float(np.log(np.exp(logs - peak).sum()))
 
 
-def _ess(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
-    statistic = statistic_of(
-        log, name, "(sum w)^2 / sum w^2 in each task, median over tasks", "row", kind
-    )
+def _of_tasks(
+    log: Log,
+    statistic: Statistic,
+    checks: tuple[Check, ...],
+    column: Callable[[Mapping[str, Column]], Column],
+    notes: Callable[[Mapping[str, Column], Column], tuple[str, ...]],
+) -> Draft:
+    """The median over tasks of a number that no task has whose weights are all 0; notes are of the tasks that have it."""
     refusal = first_refusal(log, checks)
     if refusal is not None:
-        return refused_statistic(statistic, refusal)
-    values = log.table[f"{kind}_ess"]
+        return refused(statistic, refusal)
+    values = column(log.table)
     known = values[np.isfinite(values)]
-    if not known.size:
-        return Draft(statistic._replace(notes=diagnostics(log, kind)))
-    notes = (
-        f"minimum {known.min():.6g}",
-        f"pooled over all rows {_pooled_ess(log, kind):.6g}",
-        f"tasks whose weights are all 0: {values.size - known.size}",
+    words = (
+        notes(log.table, known)
+        if known.size
+        else ("all weights are 0: nothing of the target was drawn",)
     )
-    return median_over_tasks(statistic._replace(notes=notes), values)
+    return median_over_tasks(statistic._replace(notes=words), values)
+
+
+def _share(log: Log, name: str, estimator: str, column: str) -> Draft:
+    """Rows of some kind over all rows with a weight."""
+    statistic = statistic_of(log, name, f"{estimator} over rows", "share", "is")
+    refusal = first_refusal(log, weight_checks(log))
+    if refusal is not None:
+        return refused(statistic, refusal)
+    return ratio_over_tasks(statistic, log.table[column], log.table["is_number"])
+
+
+def _over_rows(table: Mapping[str, Column], name: str) -> Column:
+    number = table["is_number"]
+    return table[name] / np.where(number > 0, number, np.nan)
+
+
+def _ess(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
+    return _of_tasks(
+        log,
+        statistic_of(log, name, "(sum w)^2 / sum w^2 in each task, median over tasks", "row", kind),
+        checks,
+        lambda table: table[f"{kind}_ess"],
+        lambda table, known: (
+            f"minimum {known.min():.6g}",
+            f"pooled over all rows {_pooled_ess(table, kind):.6g}",
+            f"tasks whose weights are all 0: {table[f'{kind}_ess'].size - known.size}",
+        ),
+    )
 
 
 def _fraction(log: Log) -> Draft:
-    statistic = statistic_of(
-        log, "ess_fraction", "ess over rows in each task, median over tasks", "share", "is"
+    return _of_tasks(
+        log,
+        statistic_of(
+            log, "ess_fraction", "ess over rows in each task, median over tasks", "share", "is"
+        ),
+        weight_checks(log),
+        lambda table: _over_rows(table, "is_ess"),
+        lambda table, known: (
+            f"minimum {known.min():.6g}",
+            f"pooled over all rows {_pooled_ess(table, 'is') / table['is_number'].sum():.6g}",
+        ),
     )
-    refusal = first_refusal(log, weight_checks(log))
-    if refusal is not None:
-        return refused_statistic(statistic, refusal)
-    number = log.table["is_number"]
-    values = log.table["is_ess"] / np.where(number > 0, number, np.nan)
-    known = values[np.isfinite(values)]
-    pooled = _pooled_ess(log, "is") / number.sum() if known.size else float("nan")
-    notes = (
-        (f"minimum {known.min():.6g}", f"pooled over all rows {pooled:.6g}") if known.size else ()
-    )
-    return median_over_tasks(statistic._replace(notes=notes), values)
 
 
 def _largest(log: Log, name: str, kind: str, checks: tuple[Check, ...]) -> Draft:
+    def notes(table: Mapping[str, Column], known: Column) -> tuple[str, ...]:
+        pooled = float(np.exp(table[f"{kind}_peak"].max() - _log_sum(table[f"{kind}_log_total"])))
+        return (
+            f"minimum {known.min():.6g}",
+            f"maximum {known.max():.6g}",
+            f"pooled over all rows {pooled:.6g}",
+        )
+
     statistic = statistic_of(
         log, name, "largest w over sum of w in each task, median over tasks", "share", kind
     )
-    refusal = first_refusal(log, checks)
-    if refusal is not None:
-        return refused_statistic(statistic, refusal)
-    values = log.table[f"{kind}_max"]
-    known = values[np.isfinite(values)]
-    if not known.size:
-        return Draft(statistic._replace(notes=diagnostics(log, kind)))
-    peak, totals = log.table[f"{kind}_peak"], log.table[f"{kind}_log_total"]
-    pooled = float(np.exp(peak.max() - _log_sum(totals)))
-    notes = (
-        f"minimum {known.min():.6g}",
-        f"maximum {known.max():.6g}",
-        f"pooled over all rows {pooled:.6g}",
-    )
-    return median_over_tasks(statistic._replace(notes=notes), values)
-
-
-def _clipped(log: Log) -> Draft:
-    clip = log.options.clip
-    statistic = statistic_of(
-        log, "clipped_share", f"rows with w > {clip:g} over rows", "share", "is"
-    )
-    refusal = first_refusal(log, weight_checks(log))
-    if refusal is not None:
-        return refused_statistic(statistic, refusal)
-    return ratio_over_tasks(statistic, log.table["is_clipped"], log.table["is_number"])
+    return _of_tasks(log, statistic, checks, lambda table: table[f"{kind}_max"], notes)
 
 
 def _applied_fraction(log: Log) -> Draft:
     clip = log.options.clip
-    statistic = statistic_of(
+    note = "cut weights are alike: ess_fraction, of the raw weights, is what is left of the sample"
+    return _of_tasks(
         log,
-        "tis_ess_fraction",
-        f"ess of min(w, {clip:g}) over rows in each task, median over tasks",
-        "share",
-        "is",
+        statistic_of(
+            log,
+            "tis_ess_fraction",
+            f"ess of min(w, {clip:g}) over rows in each task, median over tasks",
+            "share",
+            "is",
+        ),
+        weight_checks(log),
+        lambda table: _over_rows(table, "is_tis_ess"),
+        lambda table, known: (note,),
     )
-    refusal = first_refusal(log, weight_checks(log))
-    if refusal is not None:
-        return refused_statistic(statistic, refusal)
-    number = log.table["is_number"]
-    notes = (
-        "cut weights are alike: ess_fraction, of the raw weights, is what is left of the sample",
-    )
-    values = log.table["is_tis_ess"] / np.where(number > 0, number, np.nan)
-    return median_over_tasks(statistic._replace(notes=notes), values)
-
-
-def _masked(log: Log) -> Draft:
-    low, high = band_of(log.options.clip)
-    statistic = statistic_of(
-        log, "masked_share", f"rows with w outside of [{low:g}, {high:g}] over rows", "share", "is"
-    )
-    refusal = first_refusal(log, weight_checks(log))
-    if refusal is not None:
-        return refused_statistic(statistic, refusal)
-    return ratio_over_tasks(statistic, log.table["is_masked"], log.table["is_number"])
 
 
 def _power_accuracy(log: Log) -> Draft:
@@ -350,7 +336,7 @@ def _power_accuracy(log: Log) -> Draft:
     )
     refusal = first_refusal(log, (*power_checks(), has_success, _enough_ess))
     if refusal is not None:
-        return refused_statistic(statistic, refusal)
+        return refused(statistic, refusal)
     notes = diagnostics(log, "power")
     return mean_over_tasks(statistic._replace(notes=notes), log.table["power_accuracy"])
 
