@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.rollout_logs.analysis import ReliabilityBin
-from experiments.rollout_logs.database import one_number
+from experiments.rollout_logs.database import one_row
 from experiments.rollout_logs.task_table import Column, Success
 from theory.estimators.calibration import (
     Reliability,
@@ -25,7 +25,7 @@ class PooledScores(NamedTuple):
 
     Attributes:
         auroc: probability that a success scores above a failure, ties one half; None where there is one class.
-        ece: expected calibration error over the bins.
+        ece: expected calibration error over the bins; None where a score is no probability.
         bins: of equal mass, as far as equal scores allow; those with rows.
     """
 
@@ -89,9 +89,12 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
     outcome = outcome_sql(success)
     source = f"(SELECT score, {outcome} AS outcome FROM staged WHERE isfinite(score))"
     kept = f"FROM {source} WHERE outcome IS NOT NULL"
-    total = one_number(connection, f"SELECT count(*) {kept}")
+    found = one_row(connection, f"SELECT count(*) AS total, max(abs(score)) AS largest {kept}")
+    total = found["total"]
     if not total:
         return PooledScores(None, None, ())
+    # What huge scores are divided by so that their sum is finite.
+    unit = 2.0**64 if found["largest"] > 1e250 else 1.0
     sums = np.zeros((NUM_BINS, 3))
     edges = np.stack([np.full(NUM_BINS, np.inf), np.full(NUM_BINS, -np.inf)], axis=1)
     rows_before = negatives_before = wins = positives = 0.0
@@ -105,7 +108,7 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
             place = equal_mass_bin_of_runs(
                 begins.astype(np.int64), rows.astype(np.int64), total, NUM_BINS
             )
-            for column, weights in enumerate((rows, rows * score, won)):
+            for column, weights in enumerate((rows, rows * (score / unit), won)):
                 sums[:, column] += np.bincount(place, weights=weights, minlength=NUM_BINS)
             np.minimum.at(edges[:, 0], place, score)
             np.maximum.at(edges[:, 1], place, score)
@@ -115,8 +118,9 @@ def pool_scores(connection: duckdb.DuckDBPyConnection, success: Success) -> Pool
     pairs = positives * negatives_before
     held = sums[:, 0] > 0
     (low, high), (rows, claimed, won) = edges[held].T, sums[held].T
-    bins = Reliability(low, high, rows.astype(np.int64), claimed / rows, won / rows)
-    ece = expected_calibration_error(bins)
+    bins = Reliability(low, high, rows.astype(np.int64), claimed / rows * unit, won / rows)
+    are_probabilities = low[0] >= 0 and high[-1] <= 1
+    ece = expected_calibration_error(bins) if are_probabilities else None
     return PooledScores(wins / pairs if pairs else None, ece, _records(bins))
 
 

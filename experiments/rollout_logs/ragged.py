@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes
-from theory.estimators.ragged import order_within, task_of
+from theory.estimators.ragged import keep_rows, order_within, task_of
 
 Offsets = NDArray[np.int64]
 
@@ -40,19 +40,6 @@ def offsets_of(sizes: NDArray[np.int64]) -> Offsets:
         [n + 1].
     """
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def keep_rows(offsets: Offsets, mask: NDArray[np.bool_]) -> Offsets:
-    """The offsets of the rows that stay.
-
-    Args:
-        offsets: [n + 1].
-        mask: [m] rows that stay.
-
-    Returns:
-        [n + 1].
-    """
-    return np.concatenate([[0], np.cumsum(mask)]).astype(np.int64)[offsets]
 
 
 def keep_tasks(offsets: Offsets, tasks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Offsets]:

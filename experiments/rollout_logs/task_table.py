@@ -14,11 +14,11 @@ from experiments.rollout_logs.facts import Facts
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.task_rows import TaskRows
 from theory.estimators.off_policy import missing_log_probs
+from theory.estimators.ragged import keep_rows, mean_of_tasks
 
 Column = NDArray[np.float64]
 
 _MOST_WORKERS = 4  # each holds a chunk of rows
-_SMALL = 2.0**-64
 
 
 class Log(NamedTuple):
@@ -142,13 +142,9 @@ def means_of_known(values: Column, offsets: NDArray[np.int64]) -> tuple[Column, 
     Returns:
         [n] means, 0 where a task has no value, and [n] counts.
     """
-    total, number = sums_of_known(values, offsets)
-    some = np.maximum(number, 1)
-    means = total / some
-    if not np.isfinite(total).all():  # a sum beyond the range of doubles, of which the mean is not
-        parts, _ = sums_of_known(values * _SMALL, offsets)
-        means = np.where(np.isfinite(total), means, parts / some / _SMALL)
-    return means, number
+    known = np.isfinite(values)
+    inner = keep_rows(offsets, known)
+    return mean_of_tasks(values[known], inner), np.diff(inner).astype(np.float64)
 
 
 Columns = Callable[[TaskRows, Success, AnalysisOptions], Mapping[str, Column]]

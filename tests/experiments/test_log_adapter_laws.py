@@ -9,6 +9,7 @@ import pytest
 
 from tests.experiments.log_reading import kept, left_out, opened, records, rows, write_lines
 from tests.experiments.log_samples import SAMPLES
+from theory.errors import InvalidInput
 
 # Fields of a native row that writers of other formats add.
 NATIVE = {"uid": "p_0_0", "task_id": "t", "correct": True, "acc": 1, "question": "q"}
@@ -21,6 +22,23 @@ def test_a_format_of_its_own_is_no_native_log_for_some_fields_more(
     for more in (["uid", "acc"], ["task_id", "correct"], ["question", "correct"]):
         line = {**{name: NATIVE[name] for name in more}, **SAMPLES[format]}
         assert opened(write_lines(tmp_path / "a.jsonl", [line] * 3)).format == format
+
+
+@pytest.mark.parametrize("absent", ["task_id", "completion"])
+def test_human_eval_is_told_by_task_and_completion_together(tmp_path: Path, absent: str) -> None:
+    sample = {"task_id": "t", "completion": "x"}
+    assert opened(write_lines(tmp_path / "a.jsonl", [sample])).format == "human-eval"
+    del sample[absent]
+    with pytest.raises(InvalidInput, match="no known format"):
+        opened(write_lines(tmp_path / "a.jsonl", [sample]))
+
+
+def test_a_verdict_tells_results_of_human_eval_from_other_completions(tmp_path: Path) -> None:
+    line = {"task_id": "t", "prompt": "q", "completion": "x", "step": 1}
+    with pytest.raises(InvalidInput, match=r"trl.*human-eval"):
+        opened(write_lines(tmp_path / "a.jsonl", [line]))
+    for more, format in (({"passed": False}, "human-eval"), ({"advantage": 0.5}, "trl")):
+        assert opened(write_lines(tmp_path / "a.jsonl", [{**line, **more}])).format == format
 
 
 def test_one_log_probability_tells_openrlhf(tmp_path: Path) -> None:

@@ -136,3 +136,36 @@ def test_scores_in_passing_have_the_bins_and_the_ranks_of_scores_in_memory(
     assert found.ece == expected_calibration_error(bins)
     auroc = auroc_by_task(score, outcome, np.array([0, score.size]))[0]
     assert found.auroc == (None if np.isnan(auroc) else auroc)
+
+
+def test_equal_rewards_have_themselves_as_mean(run: Run) -> None:
+    rows = [{"prompt_id": 0, "sample_id": place, "reward": 0.1} for place in range(3)]
+    assert value(run(rows, ks=(1,)), "mean_reward") == 0.1
+
+
+@pytest.mark.parametrize("power", [-300, 600, 1023])
+def test_scores_times_a_power_of_two_choose_the_same(run: Run, power: int) -> None:
+    """Nothing overflows on the way: a warning would fail the test."""
+    plain, rows = (
+        [
+            {
+                "prompt_id": task,
+                "sample_id": place,
+                "answer": "ABC"[(place + task) % 3],
+                "correct": (place + task) % 3 == 0,
+                "score": math.ldexp((place * 5 + task) % 4 / 4, shift),
+                "completion_tokens": 1 + place,
+            }
+            for task in range(4)
+            for place in range(6)
+        ]
+        for shift in (0, power)
+    )
+    found, wanted = run(rows, ks=(1, 2, 3)), run(plain, ks=(1, 2, 3))
+    for k in (1, 2, 3):
+        for name in (f"best_of_n@{k}", f"weighted_majority@{k}"):
+            assert value(found, name) == value(wanted, name) is not None
+        name = f"expected_proxy@{k}"
+        assert value(found, name) == pytest.approx(math.ldexp(value(wanted, name), power))
+    assert code(found, "brier") == ("R12" if power > 0 else None)
+    assert value(found, "auroc_pooled") == value(wanted, "auroc_pooled")

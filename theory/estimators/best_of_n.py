@@ -14,6 +14,7 @@ from theory.errors import InvalidInput
 from theory.estimators.ragged import (
     begins_of_runs,
     check_offsets,
+    mean_of_tasks,
     order_within,
     task_of,
     tasks_by_size,
@@ -88,7 +89,12 @@ def best_of_n_at_ks(
         size = rows.shape[1]
         # Summed by parts, so that equal values give that value: the last stands whole, each other one by what it is worth beyond the next.
         beyond = [column[rows] for column in ordered]
-        for column in beyond:
+        # A quarter of values near the end of the range of doubles, so that what lies between two of them is in it.
+        units = [
+            np.where(np.abs(column).max(axis=1, initial=0.0) > 1e300, 4.0, 1.0) for column in beyond
+        ]
+        for column, unit in zip(beyond, units, strict=True):
+            column /= unit[:, None]
             column[:, :-1] -= column[:, 1:]
         for place, k in enumerate(ks):
             if k > size:
@@ -97,7 +103,9 @@ def best_of_n_at_ks(
             chance = chance_all_among(highest, np.full_like(highest, size), k)
             for which, column in enumerate(beyond):
                 # Sums task by task do not depend, in their last bits, on the tasks beside.
-                found[tasks, place, which] = (column[:, k - 1 :] * chance).sum(axis=1)
+                found[tasks, place, which] = (column[:, k - 1 :] * chance).sum(axis=1) * units[
+                    which
+                ]
     return found
 
 
@@ -107,9 +115,8 @@ def _shared(
     """The mean over the run that each entry is in."""
     if not same_as_before.any():
         return values
-    begins = begins_of_runs(same_as_before)
-    widths = np.diff(np.append(begins, values.size))
-    return np.repeat(np.add.reduceat(values, begins) / widths, widths)
+    runs = np.append(begins_of_runs(same_as_before), values.size)
+    return np.repeat(mean_of_tasks(values, runs), np.diff(runs))
 
 
 def expected_best_of_normals(num_samples: int) -> float:

@@ -13,7 +13,14 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from theory.errors import InvalidInput
 from theory.estimators.best_of_n import best_of_n_at_k
-from theory.estimators.ragged import check_offsets, order_within, sum_of_tasks, task_of
+from theory.estimators.ragged import (
+    check_offsets,
+    mean_of_tasks,
+    order_within,
+    sum_of_tasks,
+    task_of,
+    unit_of_tasks,
+)
 from theory.estimators.ranks import correlation_of_ranks, mid_ranks
 
 Rows = Float64[np.ndarray, " m"]
@@ -194,16 +201,18 @@ def pay(values: Rows, marked: Bool[np.ndarray, " m"], offsets: Offsets) -> Indic
     ones = sum_of_tasks(marked.astype(np.float64), offsets)
     both = (ones > 0) & (ones < sizes)
     first, second = np.where(both, ones, 1.0), np.where(both, sizes - ones, 1.0)
+    unit, task = unit_of_tasks(values, offsets), task_of(offsets)
+    values = values / unit[task]
     above = sum_of_tasks(np.where(marked, values, 0.0), offsets) / first
     below = sum_of_tasks(np.where(marked, 0.0, values), offsets) / second
-    mean = sum_of_tasks(values, offsets) / np.maximum(sizes, 1.0)
-    squares = sum_of_tasks((values - mean[task_of(offsets)]) ** 2, offsets)
+    squares = sum_of_tasks((values - mean_of_tasks(values, offsets)[task]) ** 2, offsets)
     variance = squares / np.maximum(sizes - 1, 1.0) * (1 / first + 1 / second)
-    return Indicator(
-        np.where(both, above - below, np.nan),
-        np.where(both, 0.0, np.nan),
-        np.where(both, variance, np.nan),
-    )
+    with np.errstate(over="ignore"):  # infinite where it is beyond the range of doubles
+        return Indicator(
+            np.where(both, (above - below) * unit, np.nan),
+            np.where(both, 0.0, np.nan),
+            np.where(both, variance * unit * unit, np.nan),
+        )
 
 
 def repeated(codes: Shaped[np.ndarray, " m"], offsets: Offsets) -> Bool[np.ndarray, " m"]:

@@ -39,6 +39,43 @@ def sum_of_tasks(
     return sums.astype(np.float64)
 
 
+def mean_of_tasks(
+    values: Float64[np.ndarray, " m"], offsets: Int64[np.ndarray, " n1"]
+) -> Float64[np.ndarray, " n"]:
+    """The mean of the entries of each task: that of equal entries is the entry, and none is infinite.
+
+    Args:
+        values: [m] finite, in the order of the tasks.
+        offsets: [n + 1], which fit (`check_offsets`).
+
+    Returns:
+        [n]; 0 for a task without any.
+    """
+    sizes, unit = np.maximum(np.diff(offsets), 1), unit_of_tasks(values, offsets)
+    task = task_of(offsets)
+    scaled = values / unit[task]
+    mean = reduce_tasks(np.add, scaled, offsets, 0.0) / sizes
+    # One step of refinement: three times .1 sums to more than .3.
+    mean += reduce_tasks(np.add, scaled - mean[task], offsets, 0.0) / sizes
+    return mean * unit
+
+
+def unit_of_tasks(
+    values: Float64[np.ndarray, " m"], offsets: Int64[np.ndarray, " n1"]
+) -> Float64[np.ndarray, " n"]:
+    """What the entries of each task are divided by so that their sums and squares are finite: 1 unless they are huge.
+
+    Args:
+        values: [m] finite.
+        offsets: [n + 1], which fit (`check_offsets`).
+
+    Returns:
+        [n] powers of two, so that the division is exact.
+    """
+    largest = reduce_tasks(np.maximum, np.abs(values), offsets, 0.0)
+    return np.where(largest > 1e100, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
+
+
 def reduce_tasks(
     operation: np.ufunc,
     values: Float64[np.ndarray, " m"],
@@ -62,6 +99,21 @@ def reduce_tasks(
     if filled.any():
         reduced[filled] = operation.reduceat(values, offsets[:-1][filled])
     return reduced
+
+
+def keep_rows(
+    offsets: Int64[np.ndarray, " n1"], mask: Bool[np.ndarray, " m"]
+) -> Int64[np.ndarray, " n1"]:
+    """The offsets of the rows that stay.
+
+    Args:
+        offsets: [n + 1].
+        mask: [m] rows that stay.
+
+    Returns:
+        [n + 1].
+    """
+    return np.concatenate([[0], np.cumsum(mask)]).astype(np.int64)[offsets]
 
 
 def task_of(offsets: Int64[np.ndarray, " n1"]) -> Int64[np.ndarray, " m"]:

@@ -114,7 +114,14 @@ def _votes_of(
     members = np.bincount(place, minlength=cells).reshape(-1, width + 1)
     worth = right / np.maximum(members, 1)
     worth[:, width] = 0.0
-    return _Votes(local, scores, worth)
+    return _Votes(local, _summable(scores), worth)
+
+
+def _summable(scores: Float64[np.ndarray, "b n"]) -> Float64[np.ndarray, "b n"]:
+    """Scores of which every sum is finite: over a power of two in tasks with huge ones, which changes no vote."""
+    size = scores.shape[1]
+    largest = scores.max(axis=1, keepdims=True, initial=0.0)
+    return np.where(largest > 1e300, np.ldexp(scores, -size.bit_length()), scores)
 
 
 def _at_ks(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from experiments.rollout_logs.analysis import Analysis, CurvePoint
+from experiments.rollout_logs.analysis import Analysis, CurvePoint, HistogramBin, ReliabilityBin
 from experiments.rollout_logs.page import charts
 from experiments.rollout_logs.page.beyond import beyond_figure
 from experiments.rollout_logs.page.markup import Markup
@@ -79,7 +79,7 @@ def _binned(
     identifier: str,
     title: str,
     heads: tuple[str, ...],
-    bins: Sequence[tuple[float | None, ...]],
+    bins: Sequence[ReliabilityBin] | Sequence[HistogramBin],
 ) -> Markup | None:
     """A picture of bins, with their numbers behind it."""
     if picture is None:

@@ -6,11 +6,11 @@ import numpy as np
 
 from experiments.rollout_logs.analysis import Warned
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows
 from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, usable_logp
 from theory.estimators.duplicates import DuplicateSums, duplicate_sums, duplicate_test
+from theory.estimators.ragged import keep_rows
 
 _NAMES = [f"copies_{name}" for name in DuplicateSums._fields]
 

@@ -16,7 +16,6 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows
 from experiments.rollout_logs.refusals import Refused
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import (
@@ -36,6 +35,7 @@ from theory.estimators.coverage import (
     pass_hat_k,
 )
 from theory.estimators.order import order_sums
+from theory.estimators.ragged import keep_rows
 
 Counts = NDArray[np.int64]
 

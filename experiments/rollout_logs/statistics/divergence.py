@@ -13,7 +13,6 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, ratio_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows
 from experiments.rollout_logs.refusals import Refused, refuse, refuse_for
 from experiments.rollout_logs.statistics.of_scores import INDICATOR
 from experiments.rollout_logs.task_rows import TaskRows
@@ -21,6 +20,7 @@ from experiments.rollout_logs.task_table import Column, Log, Success, successes
 from theory.errors import InvalidInput
 from theory.estimators.indicators import TrendSums, proxy_truth_trends, trend_sums
 from theory.estimators.interval import Interval, t_interval_of_ratio
+from theory.estimators.ragged import keep_rows
 
 _NAMES = [f"trend_{name}" for name in TrendSums._fields]
 

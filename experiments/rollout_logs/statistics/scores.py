@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import keep_rows, spread
+from experiments.rollout_logs.ragged import spread
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, sums_of_known
 from theory.estimators.indicators import Indicator, length_coupling, pay, repeated
-from theory.estimators.ragged import task_of
+from theory.estimators.ragged import keep_rows, mean_of_tasks, task_of, unit_of_tasks
 from theory.estimators.ranks import auroc_by_task
 
 
@@ -41,7 +41,9 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     if not some.any():
         return found | {name: np.full(some.size, np.nan) for name in _names(rows)}
     found["outcome_sum"] = spread(sums(outcome, offsets), some)
-    found["brier"] = spread(sums((score - outcome) ** 2, offsets), some)
+    claimed = (score >= 0) & (score <= 1)  # others claim no probability, and may have no square
+    error = np.where(claimed, score - outcome, np.nan)
+    found["brier"] = spread(sums(error**2, offsets), some)
     found["auroc_within"] = spread(auroc_by_task(score, outcome, offsets), some)
     found["score_spread"] = spread(_spread(score, offsets), some)
     if "completion_tokens" in rows.columns:
@@ -68,10 +70,11 @@ def _names(rows: TaskRows) -> list[str]:
 
 def _spread(values: Column, offsets: np.ndarray) -> Column:
     """Standard deviation within each task."""
-    sizes = np.diff(offsets)
-    mean = sums(values, offsets) / sizes
-    squares = sums((values - mean[task_of(offsets)]) ** 2, offsets)
-    return np.where(sizes > 1, np.sqrt(squares / np.maximum(sizes - 1, 1)), np.nan)
+    sizes, unit, task = np.diff(offsets), unit_of_tasks(values, offsets), task_of(offsets)
+    scaled = values / unit[task]
+    rest = scaled - mean_of_tasks(scaled, offsets)[task]
+    squares = sums(rest**2, offsets)
+    return np.where(sizes > 1, np.sqrt(squares / np.maximum(sizes - 1, 1)) * unit, np.nan)
 
 
 def _truncation_pay(rows: TaskRows) -> dict[str, Column]:

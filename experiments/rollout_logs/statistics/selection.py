@@ -20,11 +20,12 @@ from experiments.rollout_logs.checks import (
 )
 from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.options import AnalysisOptions
-from experiments.rollout_logs.ragged import group_answers, keep_rows
+from experiments.rollout_logs.ragged import group_answers
 from experiments.rollout_logs.statistics.of_scores import of_scores
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes
 from theory.estimators.best_of_n import best_of_n_at_ks
+from theory.estimators.ragged import keep_rows
 from theory.estimators.weighted_votes import weighted_majority_at_ks
 
 

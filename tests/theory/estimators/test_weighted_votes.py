@@ -27,16 +27,20 @@ def ints(*values: int) -> np.ndarray:
 
 
 def weighed(
-    log: Sequence[Sequence[Sample]], ks: Sequence[int], num_subsets: int = 500, seed: int = 0
+    log: Sequence[Sequence[Sample]],
+    ks: Sequence[int],
+    num_subsets: int = 500,
+    seed: int = 0,
+    power: int = 0,
 ) -> WeightedMajority:
-    """Tasks are named by their places; answers count from another number in each."""
+    """Tasks are named by their places; answers count from another number in each; scores are times two to the power."""
     answers = [-1 if a is None else a + 7 * i for i, task in enumerate(log) for a, _, _ in task]
     correct = [float(v) for task in log for _, v, _ in task]
     scores = [s / 8 for task in log for _, _, s in task]
     offsets = np.cumsum([0, *map(len, log)])
     return weighted_majority_at_ks(
         ints(*answers),
-        np.array(scores),
+        np.ldexp(scores, power),
         np.array(correct),
         offsets.astype(np.int64),
         ks,
@@ -160,3 +164,23 @@ def test_what_has_no_answer_is_refused(
         weighted_majority_at_ks(
             ints(0), np.array([score]), np.ones(1), ints(0, 1), ks, num_subsets, 0, ints(0)
         )
+
+
+@given(st.lists(SAMPLES, min_size=1, max_size=3), st.sampled_from([-900, -60, 1, 700, 1020]))
+def test_scores_of_another_scale_give_the_same_votes(log: list[list[Sample]], power: int) -> None:
+    """Up to the end of the range of doubles, where a sum of two scores is beyond it."""
+    ks = [1, 2, 3, 4, 5]
+    found, scaled = weighed(log, ks, 4), weighed(log, ks, 4, power=power)
+    np.testing.assert_array_equal(scaled.value, found.value)
+    np.testing.assert_array_equal(scaled.monte_carlo_error, found.monte_carlo_error)
+
+
+@given(st.lists(SAMPLES, min_size=1, max_size=3), st.sampled_from([-900, 700, 1023]))
+def test_values_of_another_scale_give_the_same_choices(log: list[list[Sample]], power: int) -> None:
+    scores = np.array([s / 8 for task in log for _, _, s in task])
+    values = np.array([(2 * v - 1) * (s + 1) / 16 for task in log for _, v, s in task])
+    offsets = ints(*np.cumsum([0, *map(len, log)]))
+    ks = [1, 2, 3]
+    found = best_of_n_at_ks(scores, values[:, None], offsets, ks)
+    scaled = best_of_n_at_ks(np.ldexp(scores, power), np.ldexp(values, power)[:, None], offsets, ks)
+    np.testing.assert_allclose(scaled, np.ldexp(found, power), rtol=1e-13, atol=0)
