@@ -13,6 +13,7 @@ from tests.planted_bugs.families import (
     estimators,
     hierarchical,
     importance,
+    log_readers,
     lookahead,
     mcmc,
     on_transformers,
@@ -34,7 +35,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
         *on_transformers.DEFECTS,
     ),
     "Token rules and distinct draws": decoding.DEFECTS,
-    "Logs of rollouts": rollout_logs.DEFECTS,
+    "Logs of rollouts": (*rollout_logs.DEFECTS, *log_readers.DEFECTS),
     "Rollout allocation": allocation.DEFECTS,
 }
 """In the order in which they are shown."""
