@@ -5,14 +5,18 @@ import numpy as np
 from experiments.rollout_logs.analysis import Statistic
 from experiments.rollout_logs.checks import (
     enough_samples,
+    few_missing,
     first_refusal,
+    has,
+    has_success,
     independent,
     one_policy,
+    verifiers_differ,
 )
 from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
 from experiments.rollout_logs.refusals import Refused, refuse_for
 from experiments.rollout_logs.statistics.calibration import noise_rise
-from experiments.rollout_logs.statistics.of_scores import INDICATOR, SCORED, of_scores
+from experiments.rollout_logs.statistics.of_scores import INDICATOR, of_scores
 from experiments.rollout_logs.task_table import Column, Log
 from theory.estimators.indicators import turn_down
 
@@ -34,7 +38,15 @@ def _statistic(log: Log, name: str, estimator: str, unit: str) -> Statistic:
 
 
 def _refusal(log: Log, k: int) -> Refused | None:
-    checks = (*SCORED, independent, one_policy, enough_samples("scored_known", k))
+    checks = (
+        has("score"),
+        has_success,
+        verifiers_differ,
+        independent,
+        one_policy,
+        few_missing("score"),
+        enough_samples("scored_known", k),
+    )
     return first_refusal(log, checks)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from theory.errors import InvalidInput
 from theory.estimators.best_of_n import best_of_n_at_k, best_of_n_at_ks
@@ -166,7 +166,8 @@ def test_what_has_no_answer_is_refused(
         )
 
 
-@given(st.lists(SAMPLES, min_size=1, max_size=3), st.sampled_from([-900, -60, 1, 700, 1020]))
+@example([[(0, 1, 8), (0, 1, 8), (1, 0, 8)]], 1023)
+@given(st.lists(SAMPLES, min_size=1, max_size=3), st.sampled_from([-900, -60, 1, 700, 1023]))
 def test_scores_of_another_scale_give_the_same_votes(log: list[list[Sample]], power: int) -> None:
     """Up to the end of the range of doubles, where a sum of two scores is beyond it."""
     ks = [1, 2, 3, 4, 5]
@@ -175,10 +176,12 @@ def test_scores_of_another_scale_give_the_same_votes(log: list[list[Sample]], po
     np.testing.assert_array_equal(scaled.monte_carlo_error, found.monte_carlo_error)
 
 
+@example([[(0, 0, 8), (0, 1, 7)]], 1023)
+@example([[(0, 1, 8), (0, 1, 8)]], 1023)
 @given(st.lists(SAMPLES, min_size=1, max_size=3), st.sampled_from([-900, 700, 1023]))
 def test_values_of_another_scale_give_the_same_choices(log: list[list[Sample]], power: int) -> None:
     scores = np.array([s / 8 for task in log for _, _, s in task])
-    values = np.array([(2 * v - 1) * (s + 1) / 16 for task in log for _, v, s in task])
+    values = np.array([(2 * v - 1) * (s + 1) / 8 for task in log for _, v, s in task])
     offsets = ints(*np.cumsum([0, *map(len, log)]))
     ks = [1, 2, 3]
     found = best_of_n_at_ks(scores, values[:, None], offsets, ks)
