@@ -3,12 +3,13 @@
 Source: order statistics; as an estimator over subsets in the scaling studies of reward models (Gao et al. 2023, arXiv 2210.10760, appendix).
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtri
 
 from theory.errors import InvalidInput
 from theory.estimators.ragged import (
@@ -20,6 +21,8 @@ from theory.estimators.ragged import (
     tasks_by_size,
 )
 from theory.estimators.subsets import chance_all_among, check_subset_size
+
+_HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
 
 def best_of_n_at_k(
@@ -139,8 +142,9 @@ def expected_best_of_normals(num_samples: int) -> float:
         return 0.0
 
     def integrand(x: float) -> float:
-        return float(x * num_samples * np.exp(norm.logpdf(x) + (num_samples - 1) * norm.logcdf(x)))
+        log_density = -x * x / 2 - _HALF_LOG_2PI + (num_samples - 1) * float(log_ndtr(x))
+        return x * num_samples * math.exp(log_density)
 
-    middle = float(norm.isf(1 / num_samples))
+    middle = -float(ndtri(1 / num_samples))
     value, _ = quad(integrand, -10.0, middle + 12.0, points=[0.0, middle], limit=200)
     return float(value)

@@ -37,6 +37,9 @@ NUM_RESAMPLES = 10_000
 # Most counts that are turned into float64 at a time.
 _BLOCK = 1 << 22
 
+# Most tasks that are drawn at a time: they stay in the cache.
+_DRAWS = 1 << 17
+
 
 def resample_counts(
     rng: np.random.Generator, num_tasks: int, num_resamples: int = NUM_RESAMPLES
@@ -58,12 +61,15 @@ def resample_counts(
         raise InvalidInput(f"{num_tasks} task(s): resampling tasks needs at least 2")
     if num_resamples < 1:
         raise InvalidInput(f"{num_resamples} resamples: must be at least 1")
-    law = np.full(num_tasks, 1 / num_tasks)
-    step = max(1, _BLOCK // num_tasks)
-    sizes = [min(step, num_resamples - done) for done in range(0, num_resamples, step)]
-    return np.concatenate(
-        [rng.multinomial(num_tasks, law, size).astype(np.int32) for size in sizes]
-    )
+    counts = np.empty((num_resamples, num_tasks), np.int32)
+    step = max(1, _DRAWS // num_tasks)
+    for begin in range(0, num_resamples, step):
+        block = counts[begin : begin + step]
+        # The tasks themselves, drawn and counted: a third of the time of binomial draws for one task after another.
+        drawn = rng.integers(num_tasks, size=block.shape)
+        drawn += num_tasks * np.arange(block.shape[0])[:, None]
+        block[:] = np.bincount(drawn.ravel(), minlength=block.size).reshape(block.shape)
+    return counts
 
 
 def resampled_means(

@@ -80,6 +80,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     values = RNG.normal(size=(7, 2, 3))
     means = resampled_means(counts, values)
     monkeypatch.setattr("theory.estimators.bootstrap._BLOCK", 21)
+    monkeypatch.setattr("theory.estimators.bootstrap._DRAWS", 21)
     np.testing.assert_array_equal(resample_counts(np.random.default_rng(3), 7, 50), counts)
     np.testing.assert_allclose(resampled_means(counts, values), means, rtol=1e-14)
     one = [values[np.repeat(np.arange(7), row)].mean(axis=0) for row in counts]
