@@ -12,6 +12,11 @@ from theory.estimators.off_policy.ratios import SENTINEL
 
 _SETTINGS = ("sampler", "temperature", "top_p", "top_k", "min_p")
 _LOGPS = ("base_logp", "behavior_logp", "target_logp")
+# A sampled trajectory of 50 tokens or more loses more than this many nats a token, unless nearly every token is certain.
+LEAST_PER_TOKEN = 0.002
+_LONG = 50
+_SHOWN = "CASE WHEN completion_tokens > 0 AND isfinite({0}) AND {0} <= 0 THEN {0} / completion_tokens END"
+_PER_TOKEN = f"coalesce({_SHOWN.format('behavior_logp')}, {_SHOWN.format('base_logp')})"
 _LISTED = 50  # names that are listed at most
 
 
@@ -38,8 +43,8 @@ class Facts(NamedTuple):
         same_verifier: rows whose two verifiers are the same.
         tempered: rows drawn at a temperature other than 1.
         cut_rule: rows drawn under top-p, top-k or min-p.
-        logp_per_token: median of behavior_logp (else base_logp) over tokens, or None.
-        median_tokens: of the rows with both.
+        like_means: where log probabilities look like means over tokens, the median of behavior_logp (else base_logp) over tokens and that of
+            tokens, of the rows with both; else None.
         behavior_is_base: rows where both are equal, of those that have both and were tempered or cut.
         branches: of rows whose branch is a list of steps, mean number of different first steps and of different first two steps of a prompt,
             or None.
@@ -66,8 +71,7 @@ class Facts(NamedTuple):
     same_verifier: int
     tempered: int
     cut_rule: int
-    logp_per_token: float | None
-    median_tokens: float | None
+    like_means: tuple[float, float] | None
     behavior_is_base: int
     branches: tuple[float, float] | None
     zero_logp_share: float | None
@@ -92,7 +96,7 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
     numbers = _numbers(connection)
     sizes = one_row(
         connection,
-        "SELECT min(n) AS least, max(n) AS most, count(*) AS prompts FROM (SELECT count(*) AS n FROM staged GROUP BY prompt)",
+        "SELECT min(number) AS least, max(number) AS most, count(*) AS prompts FROM prompts",
     )
     distinct = {
         name: _distinct(connection, name)
@@ -127,8 +131,7 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
         same_verifier=numbers["same_verifier"],
         tempered=numbers["tempered"],
         cut_rule=numbers["cut_rule"],
-        logp_per_token=numbers["per_token"],
-        median_tokens=numbers["median_tokens"],
+        like_means=_like_means(connection, numbers),
         behavior_is_base=numbers["behavior_is_base"],
         branches=_branches(connection) if present["branch_id"] else None,
         zero_logp_share=numbers["zero_share"],
@@ -150,8 +153,6 @@ def unusable(name: str) -> str:
 
 def _numbers(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     cut = "(top_p < 1 OR top_k > 0 OR min_p > 0)"
-    shown = "CASE WHEN completion_tokens > 0 AND isfinite({0}) AND {0} <= 0 THEN {0} / completion_tokens END"
-    logp = f"coalesce({shown.format('behavior_logp')}, {shown.format('base_logp')})"
     return one_row(
         connection,
         "SELECT "
@@ -174,13 +175,32 @@ def _numbers(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
                 "count(*) FILTER (verifier_id_search = verifier_id_final) AS same_verifier",
                 "count(*) FILTER (temperature <> 1) AS tempered",
                 f"count(*) FILTER {cut} AS cut_rule",
-                f"approx_quantile({logp}, 0.5) AS per_token",
-                f"approx_quantile(CASE WHEN {logp} IS NOT NULL THEN completion_tokens END, 0.5) AS median_tokens",
+                f"count({_PER_TOKEN}) AS measured",
+                f"count(*) FILTER ({_PER_TOKEN} > {-LEAST_PER_TOKEN}) AS near_zero",
+                f"count(*) FILTER ({_PER_TOKEN} IS NOT NULL AND completion_tokens >= {_LONG}) AS long",
                 f"count(*) FILTER (behavior_logp = base_logp AND (temperature <> 1 OR {cut})) AS behavior_is_base",
             ]
         )
         + " FROM staged",
     )
+
+
+def _like_means(
+    connection: duckdb.DuckDBPyConnection, numbers: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """Both medians where they are beyond the limits: counts say so, and few logs have to be sorted."""
+    measured = numbers["measured"]
+    if not measured or 2 * min(numbers["near_zero"], numbers["long"]) <= measured:
+        return None
+    middle = (measured - 1) // 2
+    per_token, tokens = (
+        all_rows(
+            connection,
+            f"SELECT {value} AS value FROM staged WHERE {_PER_TOKEN} IS NOT NULL ORDER BY value LIMIT 1 OFFSET {middle}",
+        )[0][0]
+        for value in (_PER_TOKEN, "completion_tokens")
+    )
+    return float(per_token), float(tokens)
 
 
 def _range(numbers: Mapping[str, Any], name: str) -> tuple[float, float] | None:

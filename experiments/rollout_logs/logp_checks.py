@@ -4,10 +4,6 @@ from experiments.rollout_logs.checks import Check
 from experiments.rollout_logs.refusals import Refused, refuse
 from experiments.rollout_logs.task_table import Log
 
-# A sampled trajectory of 50 tokens or more loses more than this many nats a token, unless nearly every token is certain.
-LEAST_PER_TOKEN = 0.002
-_LONG = 50
-
 
 def behavior_present(log: Log) -> Refused | None:
     """R18: the denominator was recorded."""
@@ -22,15 +18,13 @@ def sums_not_means(log: Log) -> Refused | None:
     declared = facts.distinct.get("logp_reduction", ())
     if "mean" in declared:
         return refuse("R7", "logp_reduction is mean")
-    if declared or facts.logp_per_token is None or facts.median_tokens is None:
+    if declared or facts.like_means is None:
         return None
-    if facts.median_tokens >= _LONG and -facts.logp_per_token < LEAST_PER_TOKEN:
-        return refuse(
-            "R7",
-            f"the median log probability is {facts.logp_per_token:.3g} a token over {facts.median_tokens:g} tokens, "
-            "which looks like a mean over tokens",
-        )
-    return None
+    per_token, tokens = facts.like_means
+    return refuse(
+        "R7",
+        f"the median log probability is {per_token:.3g} a token over {tokens:g} tokens, which looks like a mean over tokens",
+    )
 
 
 def processed(log: Log) -> Refused | None:

@@ -69,7 +69,7 @@ class TaskRows(NamedTuple):
 
 
 def make_prompts(connection: duckdb.DuckDBPyConnection) -> int:
-    """Fill the table `prompts`: every prompt with its rank by text.
+    """Fill the table `prompts`: every prompt with its number of rows and its rank by text.
 
     Args:
         connection: with the table `staged`.
@@ -78,8 +78,8 @@ def make_prompts(connection: duckdb.DuckDBPyConnection) -> int:
         How many there are.
     """
     connection.execute(
-        "CREATE OR REPLACE TABLE prompts AS SELECT prompt, "
-        "(row_number() OVER (ORDER BY prompt) - 1)::BIGINT AS code FROM (SELECT DISTINCT prompt FROM staged)"
+        "CREATE OR REPLACE TABLE prompts AS SELECT prompt, number, (row_number() OVER (ORDER BY prompt) - 1)::BIGINT AS code "
+        "FROM (SELECT prompt, count(*) AS number FROM staged GROUP BY prompt)"
     )
     return one_number(connection, "SELECT count(*) FROM prompts")
 
@@ -118,21 +118,22 @@ def task_rows(
         f"SELECT code::INTEGER AS code, {', '.join(map(_narrow, columns)) or '1 AS one'} "
         f"FROM staged JOIN prompts USING (prompt) ORDER BY {order}"
     )
-    rest: dict[str, NDArray[np.generic]] | None = None
+    parts: list[dict[str, NDArray[np.generic]]] = []
     with query.to_arrow_reader(batch_size=batch) as reader:
         for arrow in reader:
             # The database hands over fewer rows at a time than were asked for; many at once are faster, equal tasks being computed once.
-            rest = _join(rest, _arrays(arrow))
-            if rest["code"].size < batch:
+            parts.append(_arrays(arrow))
+            if sum(part["code"].size for part in parts) < batch:
                 continue
-            arrays, code = rest, rest["code"]
+            arrays = _join(parts)
+            code = arrays["code"]
             # The last task may go on in the next batch.
             end = int(np.searchsorted(code, code[-1]))
             if end:
                 yield _cut({name: array[:end] for name, array in arrays.items()})
-            rest = {name: array[end:] for name, array in arrays.items()}
-    if rest is not None and rest["code"].size:
-        yield _cut(rest)
+            parts = [{name: array[end:] for name, array in arrays.items()}]
+    if any(part["code"].size for part in parts):
+        yield _cut(_join(parts))
 
 
 def _order(present: Mapping[str, int], columns: list[str]) -> str:
@@ -160,12 +161,8 @@ def _filled(name: str, column: pa.Array) -> NDArray[np.generic]:
     return filled.to_numpy(zero_copy_only=False)
 
 
-def _join(
-    first: dict[str, NDArray[np.generic]] | None, second: dict[str, NDArray[np.generic]]
-) -> dict[str, NDArray[np.generic]]:
-    if first is None or not first["code"].size:
-        return second
-    return {name: np.concatenate([first[name], array]) for name, array in second.items()}
+def _join(parts: list[dict[str, NDArray[np.generic]]]) -> dict[str, NDArray[np.generic]]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _cut(arrays: Mapping[str, NDArray[np.generic]]) -> TaskRows:

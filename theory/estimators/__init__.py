@@ -45,5 +45,6 @@ from theory.estimators.ranks import auroc_by_task as auroc_by_task
 from theory.estimators.ranks import mid_ranks as mid_ranks
 from theory.estimators.ranks import spearman_by_task as spearman_by_task
 from theory.estimators.votes import majority_at_k as majority_at_k
+from theory.estimators.votes import majority_at_ks as majority_at_ks
 from theory.estimators.votes import no_vote_probability as no_vote_probability
 from theory.estimators.weighted_votes import weighted_majority_at_ks as weighted_majority_at_ks

@@ -6,6 +6,8 @@ class that could win. A subset in which nobody votes scores 0, and how often tha
 Source: Wang et al. 2022 (arXiv 2203.11171), self-consistency; the mean over subsets is a hypergeometric dynamic program of this project.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.stats import binom
@@ -51,34 +53,57 @@ def majority_at_k(
     Raises:
         InvalidInput: k below 1 or above the samples of some task, a count below 1, more answers than samples, values that are not finite.
     """
-    _check(counts, values, offsets, num_samples, k)
+    check_subset_size(num_samples, k)
+    return majority_at_ks(counts, values, offsets, num_samples, (k,))[:, 0]
+
+
+def majority_at_ks(
+    counts: Int64[np.ndarray, " m"],
+    values: Float64[np.ndarray, " m"],
+    offsets: Offsets,
+    num_samples: Counts,
+    ks: Sequence[int],
+) -> Float64[np.ndarray, "n K"]:
+    """`majority_at_k` at several k; tasks of equal counts and values are found once for all of them.
+
+    Args:
+        counts: [m] samples that gave each answer, task by task.
+        values: [m] of each answer, such as its correctness.
+        offsets: [n + 1] where each task's answers begin.
+        num_samples: [n] of each task, those without an answer included.
+        ks: samples drawn without replacement.
+
+    Returns:
+        [n, K]; NaN where a task has fewer than k samples.
+
+    Raises:
+        InvalidInput: a k below 1, a count below 1, more answers than samples, values that are not finite.
+    """
+    for k in ks:
+        check_subset_size(np.zeros(0, np.int64), k)
+    _check(counts, values, offsets, num_samples)
     silent = num_samples - sum_of_tasks(counts.astype(np.float64), offsets).astype(np.int64)
     first, kind = distinct_profiles(counts, values, offsets, num_samples)
-    result = np.empty(first.size)
+    result = np.full((first.size, len(ks)), np.nan)
     sizes, widths = num_samples[first], np.diff(offsets)[first]
     # Tasks of one size share the weights; answers of few and of many are kept apart, so that little is padded.
     group = sizes * 64 + np.ceil(np.log2(np.maximum(widths, 1))).astype(np.int64)
     for label in np.unique(group):
         members = np.flatnonzero(group == label)
-        width = int(max(widths[members].max(), 1))
-        step = max(1, _BLOCK // ((k + 1) * (k + 2) + width))
+        width, size = int(max(widths[members].max(), 1)), int(sizes[members[0]])
+        most = max((k for k in ks if k <= size), default=0)
+        step = max(1, _BLOCK // ((most + 1) * (most + 2) + width))
         for begin in range(0, members.size, step):
             some = members[begin : begin + step]
             tasks = first[some]
             places = offsets[tasks][:, None] + np.arange(width)[None]
             real = places < offsets[tasks + 1][:, None]
             places = np.minimum(places, max(counts.size - 1, 0))
-            result[some] = (
-                _votes(
-                    np.where(real, counts[places], 0),
-                    np.where(real, values[places], 0.0),
-                    silent[tasks],
-                    int(sizes[some[0]]),
-                    k,
-                )
-                if counts.size
-                else 0.0
-            )
+            given = np.where(real, counts[places], 0) if counts.size else np.zeros_like(places)
+            worth = np.where(real, values[places], 0.0) if counts.size else np.zeros(places.shape)
+            for place, k in enumerate(ks):
+                if k <= size:
+                    result[some, place] = _votes(given, worth, silent[tasks], size, k)
     return result[kind]
 
 
@@ -101,7 +126,8 @@ def no_vote_probability(
     Raises:
         InvalidInput: as `majority_at_k`.
     """
-    _check(counts, np.zeros(counts.size), offsets, num_samples, k)
+    check_subset_size(num_samples, k)
+    _check(counts, np.zeros(counts.size), offsets, num_samples)
     voting = sum_of_tasks(counts.astype(np.float64), offsets).astype(np.int64)
     return chance_all_among(num_samples - voting, num_samples, k)
 
@@ -155,10 +181,8 @@ def _check(
     values: Float64[np.ndarray, " m"],
     offsets: Offsets,
     num_samples: Counts,
-    k: int,
 ) -> None:
     check_offsets(offsets, counts.size)
-    check_subset_size(num_samples, k)
     if (counts < 1).any():
         raise InvalidInput("counts of answers: must be at least 1, leave out answers nobody gave")
     if not np.isfinite(values).all():

@@ -25,7 +25,7 @@ from theory.estimators.coverage import (
     pass_hat_k_exact,
 )
 from theory.estimators.diversity import distinct_at_k, unique_rate
-from theory.estimators.votes import majority_at_k, no_vote_probability
+from theory.estimators.votes import majority_at_k, majority_at_ks, no_vote_probability
 
 Task = list[tuple[str | None, float, float]]
 """Samples of a task: answer or None, value, score."""
@@ -245,6 +245,25 @@ def test_many_samples_and_answers() -> None:
     worth = rng.random(60)
     whole = majority_at_k(many, worth, ints(0, 60), ints(int(many.sum()) + 3), int(many.sum()) + 3)
     assert whole[0] == pytest.approx(worth[many == many.max()].mean(), rel=1e-10)
+
+
+def test_votes_at_several_k_are_those_at_each() -> None:
+    """Tasks with too few samples have none there; equal tasks of another size are other tasks."""
+    counts, values = ints(2, 1, 2, 1, 3, 1, 1), np.array([1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.5])
+    offsets, sizes = ints(0, 2, 4, 5, 7, 7), ints(3, 5, 4, 2, 6)
+    found = majority_at_ks(counts, values, offsets, sizes, (3, 1, 5, 9))
+    for place, k in enumerate((3, 1, 5, 9)):
+        for task, size in enumerate(sizes):
+            own = slice(offsets[task], offsets[task + 1])
+            ends = ints(0, own.stop - own.start)
+            one = (
+                majority_at_k(counts[own], values[own], ends, ints(size), k)[0]
+                if k <= size
+                else np.nan
+            )
+            np.testing.assert_array_equal(found[task, place], one)
+    with pytest.raises(InvalidInput, match="k = 0"):
+        majority_at_ks(counts, values, offsets, sizes, (1, 0))
 
 
 def test_tasks_stand_for_themselves() -> None:
