@@ -11,6 +11,7 @@ from experiments.output import STDOUT, check_keeps, check_writable, open_output
 from experiments.rollout_logs.backend import ENGINES, open_backend
 from experiments.rollout_logs.document import to_document
 from experiments.rollout_logs.engine import analyze_logs
+from experiments.rollout_logs.families import chosen
 from experiments.rollout_logs.html_report import render_html
 from experiments.rollout_logs.options import (
     DEFAULT_KS,
@@ -44,6 +45,9 @@ class LogArguments:
 
     k: Ints = DEFAULT_KS
     """Numbers of samples that curves are computed at."""
+
+    only: Annotated[Words, default("all")] = ()
+    """Families of statistics (coverage, selection, reward, beyond, diversity, calibration, indicators, length, cost, weights, power, units) or their names, such as majority@K,ess: the others are neither computed nor read for."""
 
     power_alpha: Annotated[float | None, default("none")] = None
     """Reweight rows to the sequence power p(y)^alpha of the base model: power_ess, power_max_weight, power_accuracy."""
@@ -141,6 +145,7 @@ def options_of(arguments: LogArguments) -> AnalysisOptions:
         g_pass_threshold=arguments.g_pass_threshold,
         verifier_rates=rates_of(arguments.verifier_tpr, arguments.verifier_fpr),
         seed=arguments.seed,
+        only=chosen(arguments.only) if arguments.only else None,
     )
     check_options(options)
     return options

@@ -1,7 +1,7 @@
 """Where rows are read and tasks are computed: on this machine or on a cluster. The statistics are the same functions, so the numbers are equal."""
 
 import contextlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -20,7 +20,11 @@ class Backend(Protocol):
     """What an analysis needs from the place where it runs."""
 
     def stage(
-        self, connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Path
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        opened: OpenedLogs,
+        folder: Path,
+        unread: Collection[str],
     ) -> Staged:
         """Read the rows into the database, as `experiments.rollout_logs.staging.stage`."""
         ...
@@ -34,10 +38,14 @@ class OneMachine:
     """DuckDB reads, threads compute."""
 
     def stage(
-        self, connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Path
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        opened: OpenedLogs,
+        folder: Path,
+        unread: Collection[str],
     ) -> Staged:
         """See `Backend`."""
-        return stage(connection, opened, folder)
+        return stage(connection, opened, folder, unread)
 
     def in_order(self, chunks: Iterable[TaskRows], work: Work) -> Iterator[dict[str, Column]]:
         """See `Backend`."""

@@ -1,7 +1,7 @@
 """Statistics before their intervals: the numbers of each task wait, so that all intervals come from one set of resamples."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,22 @@ class Draft(NamedTuple):
     numerators: Column | None = None
     denominators: Column | None = None
     over: Column | None = None
+
+
+Maker = tuple[str, Callable[[], Draft]]
+
+
+def wanted(options: AnalysisOptions, *makers: Maker) -> list[Draft]:
+    """Make the statistics that are asked for.
+
+    Args:
+        options: which those are.
+        *makers: name with K for any number of samples, and what makes the statistic.
+
+    Returns:
+        The drafts in their order.
+    """
+    return [make() for name, make in makers if options.wants(name)]
 
 
 def refused(statistic: Statistic, refusal: Refused) -> Draft:

@@ -21,11 +21,31 @@ _HASHES = "hash(prompt), hash(sample_number), hash(sample_text)"
 _HAS_SAMPLE = "(sample_number IS NOT NULL OR sample_text IS NOT NULL)"
 
 
-def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], int]:
-    """Leave out identical rows of one (prompt, sample) beyond the first; rows without a sample id are never duplicates.
+def has_copies(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether two rows may be of one (prompt, sample).
 
     Args:
         connection: with the table `staged`.
+
+    Returns:
+        False where none are.
+    """
+    if not one_number(connection, f"SELECT count(*) FROM ({_DOUBTFUL_PROMPTS})"):
+        return False
+    # Hashes first: they make narrow groups. Only the suspects are then grouped by what they are.
+    suspects = one_number(
+        connection,
+        f"SELECT count(*) FROM (SELECT 1 FROM staged WHERE {_HAS_SAMPLE} "
+        f"GROUP BY {_HASHES} HAVING count(*) > 1)",
+    )
+    return suspects > 0
+
+
+def drop_copies(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], int]:
+    """Leave out identical rows of one (prompt, sample) beyond the first; rows without a sample id are never duplicates.
+
+    Args:
+        connection: with the table `staged`, of all fields.
 
     Returns:
         (prompt, sample) -> rows left out.
@@ -33,16 +53,6 @@ def drop_duplicates(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str,
     Raises:
         InvalidInput: two different rows of one (prompt, sample), which it names.
     """
-    if not one_number(connection, f"SELECT count(*) FROM ({_DOUBTFUL_PROMPTS})"):
-        return {}
-    # Hashes first: they make narrow groups. Only the suspects are then grouped by what they are.
-    suspects = one_number(
-        connection,
-        f"SELECT count(*) FROM (SELECT 1 FROM staged WHERE {_HAS_SAMPLE} "
-        f"GROUP BY {_HASHES} HAVING count(*) > 1)",
-    )
-    if not suspects:
-        return {}
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE copies AS SELECT row, prompt, "
         f"row_number() OVER (PARTITION BY {_KEY} ORDER BY row) AS place, "

@@ -26,12 +26,19 @@ from experiments.rollout_logs.compare import Analyzed
 from experiments.rollout_logs.database import all_rows, open_database
 from experiments.rollout_logs.details import length_histogram, sample_views, task_summaries
 from experiments.rollout_logs.drafts import Draft, with_intervals
-from experiments.rollout_logs.duplicates import drop_duplicates
+from experiments.rollout_logs.duplicates import drop_copies, has_copies
 from experiments.rollout_logs.facts import Facts, gather_facts
+from experiments.rollout_logs.families import (
+    FAMILIES,
+    NAMES,
+    hidden_columns,
+    kind_of,
+    unread_fields,
+)
 from experiments.rollout_logs.options import AnalysisOptions, check_options
 from experiments.rollout_logs.pooled_scores import PooledScores, pool_scores
 from experiments.rollout_logs.reading import OpenedLogs
-from experiments.rollout_logs.staging import Staged
+from experiments.rollout_logs.staging import Staged, forget_rows, hide_columns
 from experiments.rollout_logs.statistics import (
     beyond,
     calibration,
@@ -94,7 +101,7 @@ def analyze_logs(
         InvalidInput: an option out of range, no usable row, or two different rows of one (prompt, sample).
     """
     check_options(options)
-    with _staged(opened, backend) as (connection, staged, duplicates):
+    with _staged(opened, options, backend) as (connection, staged, duplicates):
         return _analyze(
             connection, opened, options, backend, staged, duplicates, lambda draft: None
         )
@@ -130,7 +137,7 @@ def read_log(
         InvalidInput: as `analyze_logs`.
     """
     check_options(options)
-    with _staged(opened, backend) as (connection, staged, duplicates):
+    with _staged(opened, options, backend) as (connection, staged, duplicates):
 
         def whole() -> Analyzed:
             drafts: list[Draft] = []
@@ -150,14 +157,22 @@ def read_log(
 
 @contextlib.contextmanager
 def _staged(
-    opened: OpenedLogs, backend: Backend
+    opened: OpenedLogs, options: AnalysisOptions, backend: Backend
 ) -> Generator[tuple[duckdb.DuckDBPyConnection, Staged, Mapping[tuple[str, str], int]], None, None]:
-    """A database with the rows of the logs, copies left out."""
+    """A database with the rows of the logs, copies left out, and the columns that the statistics asked for need."""
+    hidden = hidden_columns(options.only)
     with tempfile.TemporaryDirectory(prefix="rolloutlab-") as name:
         folder = Path(name)
         with open_database(folder) as connection:
-            staged = backend.stage(connection, opened, folder)
-            duplicates = drop_duplicates(connection)
+            staged = backend.stage(connection, opened, folder, unread_fields(hidden))
+            duplicates: Mapping[tuple[str, str], int] = {}
+            if has_copies(connection):
+                if not staged.whole:  # whether copies are equal is seen in all of their fields
+                    forget_rows(connection)
+                    staged = backend.stage(connection, opened, folder, ())
+                duplicates = drop_copies(connection)
+            if hidden:
+                hide_columns(connection, hidden)
             if not make_prompts(connection):
                 raise _nothing(opened, staged)
             yield connection, staged, duplicates
@@ -187,22 +202,24 @@ def _analyze(
     )
     chunks = track(task_rows(connection, facts.present), "computing statistics")
     table = make_table(chunks, _FAMILIES, success, options, backend.in_order)
-    if facts.present["token_log_ratios"]:
+    if facts.present["token_log_ratios"] and options.wants(*FAMILIES["units"]):
         table |= unit_columns(connection, facts.prompts, options)
     log = Log(facts, options, success, table)
     tails = tails_of(connection, facts, table, options)
-    both = facts.present["base_logp"] and facts.present["behavior_logp"]
+    wants, present = options.wants, facts.present
+    both = present["base_logp"] and present["behavior_logp"] and wants("power_alpha_limit")
     limit = alpha_limit(connection, facts, weights.LEAST_ESS, options) if both else None
-    pooled = pool_scores(connection, success) if facts.present["score"] else None
-    median = _median(connection, "completion_tokens")
-    drafts = _watched(_drafts(log, pooled, median, tails, limit), watch)
+    scored = present["score"] and wants("ece", "auroc_pooled")
+    pooled = pool_scores(connection, success) if scored else None
+    median = _median(connection, "completion_tokens") if wants("tokens_median") else None
+    drafts = _watched(_drafts(log, pooled, median, tails, limit), options, watch)
     statistics = with_intervals(drafts, facts.prompts, options)
     return Analysis(
         inputs=tuple(opened.inputs),
         format=opened.format,
         field_map=dict(opened.field_map),
         absent=tuple(opened.missing),
-        counts=_counts(facts, staged, duplicates),
+        counts=_counts(facts, staged, duplicates, hidden_columns(options.only)),
         statistics=tuple(statistics),
         warnings=warnings_of(log, opened.skipped, staged, duplicates, statistics),
         curves=_curves(statistics, options.ks),
@@ -239,10 +256,14 @@ def _drafts(
     yield from unit_weights.drafts(log)
 
 
-def _watched(drafts: Iterator[Draft], watch: Callable[[Draft], None]) -> Iterator[Draft]:
+def _watched(
+    drafts: Iterator[Draft], options: AnalysisOptions, watch: Callable[[Draft], None]
+) -> Iterator[Draft]:
+    """Those that are asked for."""
     for draft in drafts:
-        watch(draft)
-        yield draft
+        if options.wants(kind_of(draft.statistic.name)):
+            watch(draft)
+            yield draft
 
 
 def _words(options: AnalysisOptions, success: Success, facts: Facts) -> dict[str, str]:
@@ -260,6 +281,8 @@ def _words(options: AnalysisOptions, success: Success, facts: Facts) -> dict[str
     found["G-Pass threshold"] = f"{options.g_pass_threshold:g}"
     if options.verifier_rates is not None:
         found["verifier tpr, fpr"] = "{:g}, {:g}".format(*options.verifier_rates)
+    if options.only is not None:
+        found["only"] = ",".join(name for name in NAMES if name in options.only)
     if options.power_alpha is not None:
         found["power alpha"] = f"{options.power_alpha:g}"
     return found
@@ -286,7 +309,12 @@ def _value_at(counts: list[tuple[Any, ...]], place: int) -> float:
     raise IndexError(place)
 
 
-def _counts(facts: Facts, staged: Staged, duplicates: Mapping[tuple[str, str], int]) -> Counts:
+def _counts(
+    facts: Facts,
+    staged: Staged,
+    duplicates: Mapping[tuple[str, str], int],
+    hidden: Collection[str],
+) -> Counts:
     copies = sum(duplicates.values())
     excluded = dict(staged.excluded) | ({"duplicate": copies} if copies else {})
     return Counts(
@@ -301,7 +329,7 @@ def _counts(facts: Facts, staged: Staged, duplicates: Mapping[tuple[str, str], i
         missing={
             name: facts.rows - facts.present[column]
             for name, column in _MISSING.items()
-            if facts.present[column] < facts.rows
+            if facts.present[column] < facts.rows and column not in hidden
         },
     )
 

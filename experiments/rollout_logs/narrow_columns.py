@@ -139,19 +139,29 @@ def carried(fields: Collection[str]) -> str:
     )
 
 
-def completed(fields: Collection[str]) -> str:
-    """All columns, those that no row can have as NULL.
+def columns_of(fields: Collection[str]) -> list[str]:
+    """Which those are.
 
     Args:
         fields: typed fields that are in some row.
 
     Returns:
+        Names of columns.
+    """
+    return [column.name for column in NARROW_COLUMNS if not fields_of(column).isdisjoint(fields)]
+
+
+def completed(names: Collection[str]) -> str:
+    """All columns, those that are not there as NULL.
+
+    Args:
+        names: of columns that are there.
+
+    Returns:
         What to select from the table that `carried` filled.
     """
     return ", ".join(
-        column.name
-        if not fields_of(column).isdisjoint(fields)
-        else f"NULL::{column.sql_type} AS {column.name}"
+        column.name if column.name in names else f"NULL::{column.sql_type} AS {column.name}"
         for column in NARROW_COLUMNS
     )
 

@@ -8,6 +8,8 @@ from theory.estimators.bootstrap import NUM_RESAMPLES
 
 DEFAULT_KS = (1, 2, 4, 8)
 
+_OF_ALPHA = ("power_ess", "power_max_weight", "power_accuracy", "power_pareto_k")
+
 
 class AnalysisOptions(NamedTuple):
     """Everything that shapes the numbers.
@@ -26,6 +28,7 @@ class AnalysisOptions(NamedTuple):
         ordered: whether the rows of a task have numbers, so that their order can be looked at.
         num_subsets: random subsets of a task that a weighted vote is averaged over.
         level: of intervals.
+        only: names of `experiments.rollout_logs.families.NAMES` that are computed, or None for all.
     """
 
     ks: tuple[int, ...] = DEFAULT_KS
@@ -41,6 +44,18 @@ class AnalysisOptions(NamedTuple):
     num_subsets: int = 500
     proxy_scores: bool = False
     level: float = 0.95
+    only: frozenset[str] | None = None
+
+    def wants(self, *names: str) -> bool:
+        """Whether any of some statistics is computed.
+
+        Args:
+            *names: with K for any number of samples.
+
+        Returns:
+            Whether one is.
+        """
+        return self.only is None or not self.only.isdisjoint(names)
 
 
 def rates_of(tpr: float | None, fpr: float | None) -> tuple[float, float] | None:
@@ -110,5 +125,19 @@ def check_options(options: AnalysisOptions) -> None:
             )
     if options.success_threshold is not None and not math.isfinite(options.success_threshold):
         raise InvalidInput(f"--success-threshold {options.success_threshold}: must be finite")
+    _check_only(options)
     if not 0 <= options.seed < 2**32:
         raise InvalidInput(f"--seed {options.seed}: must be in 0..{2**32 - 1}")
+
+
+def _check_only(options: AnalysisOptions) -> None:
+    """Refuse to compute nothing at all."""
+    needs = (
+        (options.verifier_rates, "--verifier-tpr and --verifier-fpr", ("noise_corrected_pass@K",)),
+        (options.beyond or None, "--beyond", ("model_pass@K", "least_pass@K", "greatest_pass@K")),
+        (options.power_alpha, "--power-alpha", _OF_ALPHA),
+    )
+    lacking = {name: option for given, option, names in needs if given is None for name in names}
+    if options.only is not None and all(name in lacking for name in options.only):
+        name = min(options.only)
+        raise InvalidInput(f"--only {name}: needs {lacking[name]} too")

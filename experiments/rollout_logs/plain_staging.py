@@ -9,7 +9,7 @@ from collections.abc import Collection
 import duckdb
 
 from experiments.rollout_logs.database import one_row
-from experiments.rollout_logs.narrow_columns import WHOLE, carried, completed
+from experiments.rollout_logs.narrow_columns import WHOLE, carried, columns_of, completed
 from experiments.rollout_logs.schema import BY_NAME, COUNT, COUNTS, IDENTIFIER, SETTINGS, TEXT
 from experiments.rollout_logs.spelling import Spelling, spelling_of
 from experiments.rollout_logs.typed_fields import PRIVATE_FIELDS, TYPED_FIELDS
@@ -43,18 +43,23 @@ _BY_SPELLING = {
 
 
 def stage_typed(
-    connection: duckdb.DuckDBPyConnection, files: list[str], fields: Collection[str]
+    connection: duckdb.DuckDBPyConnection,
+    files: list[str],
+    fields: Collection[str],
+    unread: Collection[str] = (),
 ) -> Plain:
     """Let DuckDB read canonical JSON lines by the types of their fields, then see whether that changed any value.
 
     Args:
         connection: of an empty database.
         files: of JSON lines.
-        fields: typed fields that are read.
+        fields: typed fields that are in the rows.
+        unread: those of them whose values are only looked at, in the bytes of the lines; numbers and texts.
 
     Returns:
         What came of it; the table `row_table` and the view `staged` where that is `STAGED`, nothing otherwise.
     """
+    fields, known = {*fields}.difference(unread), {*fields}
     asked = [field for field in TYPED_FIELDS if field.name in fields]
     absent = [field for field in TYPED_FIELDS if field.name not in fields]
     nested = [field for field in asked if BY_NAME[field.name].kind in (COUNTS, SETTINGS)]
@@ -72,14 +77,14 @@ def stage_typed(
         connection.execute(
             f"CREATE TABLE row_table AS SELECT {carried(fields)}, irregular FROM typed"
         )
-        found = _look_at_typed(connection, files, [field.name for field in asked])
+        found = _look_at_typed(connection, files, [field.name for field in asked], known)
     except (duckdb.InvalidInputException, duckdb.ConversionException):
         found = Plain.IRREGULAR
     return _settle(connection, fields, found)
 
 
 def _look_at_typed(
-    connection: duckdb.DuckDBPyConnection, files: list[str], asked: list[str]
+    connection: duckdb.DuckDBPyConnection, files: list[str], asked: list[str], known: set[str]
 ) -> Plain:
     """What the table shows, then what only the bytes of the lines can show."""
     wrong = ["irregular", "prompt IS NULL"]
@@ -97,8 +102,8 @@ def _look_at_typed(
     if not counts["rows"] or counts["irregular"]:
         return Plain.IRREGULAR
     trusted = [name for name in doubtful if not counts[name]]
-    others = [field.name for field in TYPED_FIELDS if field.name not in asked]
-    return _BY_SPELLING[spelling_of(files, {*asked}.difference(trusted), others, _ODD)]
+    others = [field.name for field in TYPED_FIELDS if field.name not in known]
+    return _BY_SPELLING[spelling_of(files, known.difference(trusted), others, _ODD)]
 
 
 def _may_be_no_text(name: str) -> str:
@@ -199,6 +204,16 @@ def complete(connection: duckdb.DuckDBPyConnection, fields: Collection[str]) -> 
         connection: with the table `row_table`.
         fields: that the table was made from.
     """
+    show_columns(connection, columns_of(fields))
+
+
+def show_columns(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
+    """The view of all columns, with some of the table.
+
+    Args:
+        connection: with the table `row_table`.
+        names: of the columns that the table has; the others are NULL.
+    """
     connection.execute(
-        f"CREATE VIEW staged AS SELECT {completed(fields)}, rowid AS row FROM row_table"
+        f"CREATE VIEW staged AS SELECT {completed(names)}, rowid AS row FROM row_table"
     )

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,9 +46,14 @@ class Spark:
         self._session = session
 
     def stage(
-        self, connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Path
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        opened: OpenedLogs,
+        folder: Path,
+        unread: Collection[str],
     ) -> Staged:
-        """Canonical JSON lines are read by the workers; any other log, and one with an irregular row, row by row on the driver."""
+        """All fields are read. Canonical JSON lines are read by the workers; any other log, and one with an irregular row, row by row on the driver."""
+        del unread
         files = plain_lines(opened)
         if not files:
             return stage_checked(connection, opened, folder)

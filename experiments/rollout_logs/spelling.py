@@ -24,7 +24,7 @@ _BLOCK = 1 << 21
 # null begins like nan, which is a number to the database.
 _UNTRUSTED: tuple[tuple[Kind, str], ...] = (
     (NUMBER, r'["tf\[{]'),
-    (COUNT, r"[^0-9n\s]|n[^u]|[0-9]+[^0-9,}\s]"),
+    (COUNT, r"[^0-9n\s]|n[^u]|[0-9]+[^0-9,}\s]|[0-9]{19}"),
     (FLAG, r"[^tfn01\s]|n[^u]|[01][^,}\s]"),
     (IDENTIFIER, r'[^"0-9n\s-]|n[^u]|-[^1-9]|-?[0-9]+[^0-9,}\s]|-?[0-9]{19}'),
     (TEXT, r'[^"n\s]|n[^u]'),

@@ -15,9 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.progress import track
-from experiments.rollout_logs.database import one_number
+from experiments.rollout_logs.database import all_rows, one_number
 from experiments.rollout_logs.narrow_columns import carried
-from experiments.rollout_logs.plain_staging import Plain, complete, stage_as_json, stage_typed
+from experiments.rollout_logs.plain_staging import (
+    Plain,
+    complete,
+    show_columns,
+    stage_as_json,
+    stage_typed,
+)
 from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.records import Row
 from experiments.rollout_logs.typed_fields import (
@@ -39,20 +45,28 @@ class Staged(NamedTuple):
         rows: records found.
         excluded: reason -> rows left out while reading.
         examples: reason -> where the first of them stand.
+        whole: whether all fields of the rows were read.
     """
 
     rows: int
     excluded: Mapping[str, int]
     examples: Mapping[str, tuple[str, ...]]
+    whole: bool = True
 
 
-def stage(connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Path) -> Staged:
+def stage(
+    connection: duckdb.DuckDBPyConnection,
+    opened: OpenedLogs,
+    folder: Path,
+    unread: Collection[str] = (),
+) -> Staged:
     """Fill the table `row_table` with the narrow rows of some logs, and the view `staged` with all columns over it.
 
     Args:
         connection: of an empty database.
         opened: the logs.
         folder: for files of the run, removed by the caller.
+        unread: fields that need not be read: their values only have to be such as the fields may hold.
 
     Returns:
         What was found and what was left out.
@@ -65,11 +79,12 @@ def stage(connection: duckdb.DuckDBPyConnection, opened: OpenedLogs, folder: Pat
         # Fields of the first records; a field that comes up later makes a second pass over all.
         known = every & opened.field_map.keys()
         for fields in (known, every) if "prompt_id" in known else (every,):
-            found = stage_typed(connection, lines, fields)
+            typed = found = stage_typed(connection, lines, fields, unread)
             if found is Plain.UNTRUSTED:
                 found = stage_as_json(connection, lines, fields)
             if found is Plain.STAGED:
-                return Staged(one_number(connection, "SELECT count(*) FROM staged"), {}, {})
+                rows = one_number(connection, "SELECT count(*) FROM row_table")
+                return Staged(rows, {}, {}, not unread or typed is Plain.UNTRUSTED)
             if found is Plain.IRREGULAR:
                 break
     return stage_checked(connection, opened, folder)
@@ -167,3 +182,25 @@ def _fill(connection: duckdb.DuckDBPyConnection, path: Path, fields: Collection[
     connection.execute("DROP VIEW typed")
     complete(connection, fields)
     path.unlink()
+
+
+def forget_rows(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make room for the rows to be read again.
+
+    Args:
+        connection: with the table and the view that `stage` made.
+    """
+    connection.execute("DROP VIEW staged")
+    connection.execute("DROP TABLE row_table")
+
+
+def hide_columns(connection: duckdb.DuckDBPyConnection, hidden: Collection[str]) -> None:
+    """Take columns out of the view, as if no row had them.
+
+    Args:
+        connection: with the table and the view that `stage` made.
+        hidden: names of columns.
+    """
+    there = [str(name) for (name, *_) in all_rows(connection, "DESCRIBE row_table")]
+    connection.execute("DROP VIEW staged")
+    show_columns(connection, [name for name in there if name not in hidden])

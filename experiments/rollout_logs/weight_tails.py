@@ -69,12 +69,15 @@ def tails_of(
     """
     found: dict[str, Tail] = {}
     present = facts.present
-    if present["target_logp"] and present["behavior_logp"]:
+    if not options.wants("pareto_k"):
+        pass
+    elif present["target_logp"] and present["behavior_logp"]:
         found["is"] = _tail(connection, _difference("target_logp", "behavior_logp"))
     elif present["log_weight"]:
         usable = "CASE WHEN isfinite(log_weight) OR log_weight = '-inf'::DOUBLE THEN log_weight END"
         found["is"] = _tail(connection, f"SELECT {usable} AS w FROM staged")
-    if "power_log_total" in table and options.power_alpha is not None:
+    wanted = options.power_alpha is not None and options.wants("power_pareto_k")
+    if "power_log_total" in table and wanted:
         number = np.maximum(table["power_number"], 1.0)
         means = table["power_log_total"] - np.log(number)
         codes = np.arange(means.size, dtype=np.int64)

@@ -21,6 +21,7 @@ from experiments.rollout_logs.drafts import (
     mean_over_tasks,
     ratio_over_tasks,
     refused,
+    wanted,
 )
 from experiments.rollout_logs.pooled_scores import NUM_BINS, PooledScores
 from experiments.rollout_logs.statistics.of_scores import INDICATOR, SCORED, of_scores
@@ -38,16 +39,17 @@ def drafts(log: Log, pooled: PooledScores | None) -> list[Draft]:
     Returns:
         brier, ece, auroc_within, auroc_pooled, optimism_gap@K, length_coupling, truncation_pay, repeated_answer_pay.
     """
-    return [
-        _brier(log),
-        _ece(log, pooled),
-        _within(log),
-        _pooled(log, pooled),
-        *(_optimism(log, k) for k in log.options.ks),
-        _coupling(log),
-        _truncation(log),
-        _repeated(log),
-    ]
+    return wanted(
+        log.options,
+        ("brier", lambda: _brier(log)),
+        ("ece", lambda: _ece(log, pooled)),
+        ("auroc_within", lambda: _within(log)),
+        ("auroc_pooled", lambda: _pooled(log, pooled)),
+        *(("optimism_gap@K", functools.partial(_optimism, log, k)) for k in log.options.ks),
+        ("length_coupling", lambda: _coupling(log)),
+        ("truncation_pay", lambda: _truncation(log)),
+        ("repeated_answer_pay", lambda: _repeated(log)),
+    )
 
 
 def _checked(log: Log, statistic: Statistic, *more: Check) -> Draft | Statistic:

@@ -82,9 +82,10 @@ def drafts(log: Log) -> list[Draft]:
     Returns:
         pass@K, pass^K and g_pass@K for every k, then oracle@N.
     """
-    made = [_pass_at(log, k) for k in log.options.ks]
-    made += [_pass_hat(log, k) for k in log.options.ks]
-    made += [_g_pass(log, k) for k in log.options.ks]
+    ks, wants = log.options.ks, log.options.wants
+    made = [_pass_at(log, k) for k in ks if wants("pass@K")]
+    made += [_pass_hat(log, k) for k in ks if wants("pass^K")]
+    made += [_g_pass(log, k) for k in ks if wants("g_pass@K")]
     return [*made, _oracle(log)]
 
 

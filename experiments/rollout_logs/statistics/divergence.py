@@ -31,12 +31,13 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     Args:
         rows: of some tasks.
         success: what counts.
-        options: unused.
+        options: whether the statistic is wanted.
 
     Returns:
         The fields of `TrendSums` after "trend_", where rows have a step, a proxy and another field that says what is true.
     """
-    del options
+    if not options.wants("proxy_truth_divergence"):
+        return {}
     steps = next((name for name in ("step", "version_number") if name in rows.columns), None)
     proxy = _proxy_of(rows.columns.keys(), success)
     if steps is None or proxy is None or success.source is None:
@@ -64,6 +65,8 @@ def drafts(log: Log) -> list[Draft]:
     Returns:
         proxy_truth_divergence.
     """
+    if not log.options.wants("proxy_truth_divergence"):
+        return []
     present = {name for name, number in log.facts.present.items() if number}
     proxy = _proxy_of(present, log.success)
     steps = "step" if "step" in present else "policy_version"

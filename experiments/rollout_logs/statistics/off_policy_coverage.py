@@ -34,6 +34,8 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     Returns:
         "off_policy_pass@k", NaN for a task with a row that lacks one or fewer than k rows; and "whole", the rows of a task that lacks none, else 0.
     """
+    if not options.wants("off_policy_pass@K"):
+        return {}
     if not {"target_logp", "behavior_logp"} <= rows.columns.keys() or success.source is None:
         return {}
     log_weights, outcome = log_weights_of(rows), successes(rows, success)
@@ -65,7 +67,7 @@ def drafts(log: Log) -> list[Draft]:
     Returns:
         off_policy_pass@K for every k.
     """
-    return [_draft(log, k) for k in log.options.ks]
+    return [_draft(log, k) for k in log.options.ks if log.options.wants("off_policy_pass@K")]
 
 
 def _draft(log: Log, k: int) -> Draft:

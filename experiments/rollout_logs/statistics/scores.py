@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from experiments.rollout_logs.families import OF_THE_SELECTED
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import spread
 from experiments.rollout_logs.task_rows import TaskRows
@@ -19,21 +20,23 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     Args:
         rows: of some tasks.
         success: what counts.
-        options: unused.
+        options: which statistics are wanted.
 
     Returns:
         "brier", "auroc_within", "score_spread", "outcome_sum", and of the indicators "length_coupling", "truncation_pay" and "repeated_answer_pay" with the mean "_noise" and
         the "_variance" that scores have which say nothing, as far as the fields are there.
     """
-    del options
-    found = _truncation_pay(rows)
+    wants = options.wants
+    found = _truncation_pay(rows) if wants("truncation_pay") else {}
     if "score" not in rows.columns:
         return found
     score, outcome = rows.numbers("score"), successes(rows, success)
     total, number = sums_of_known(score, rows.offsets)
     found |= {"score_sum": total, "score_known": number}
-    if "answer_code" in rows.columns:
+    if "answer_code" in rows.columns and wants("repeated_answer_pay"):
         found |= _repeated_pay(rows, score)
+    if not wants("brier", "auroc_within", "length_coupling", *OF_THE_SELECTED):
+        return found
     mask = np.isfinite(score) & np.isfinite(outcome)
     offsets = keep_rows(rows.offsets, mask)
     some = np.diff(offsets) > 0
@@ -44,9 +47,10 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     claimed = (score >= 0) & (score <= 1)  # others claim no probability, and may have no square
     error = np.where(claimed, score - outcome, np.nan)
     found["brier"] = spread(sums(error**2, offsets), some)
-    found["auroc_within"] = spread(auroc_by_task(score, outcome, offsets), some)
+    if wants("auroc_within"):
+        found["auroc_within"] = spread(auroc_by_task(score, outcome, offsets), some)
     found["score_spread"] = spread(_spread(score, offsets), some)
-    if "completion_tokens" in rows.columns:
+    if "completion_tokens" in rows.columns and wants("length_coupling"):
         length = rows.numbers("completion_tokens")[mask]
         known = np.isfinite(length)
         inner = keep_rows(offsets, known)

@@ -19,6 +19,7 @@ from experiments.rollout_logs.checks import (
     verifiers_differ,
 )
 from experiments.rollout_logs.drafts import Draft, least_and_most, mean_over_tasks, refused
+from experiments.rollout_logs.families import OF_THE_SELECTED
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.ragged import group_answers
 from experiments.rollout_logs.statistics.of_scores import of_scores
@@ -46,7 +47,7 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     score = rows.numbers("score")
     finite = np.isfinite(score)
     found: dict[str, Column] = {}
-    if options.proxy_scores:
+    if options.proxy_scores and options.wants("selected_proxy_score@K"):
         found |= _proxy(score[finite], keep_rows(rows.offsets, finite), options)
     if success.source is None:
         return found
@@ -56,11 +57,14 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     sizes = np.diff(offsets)
     score, outcome = score[mask], outcome[mask]
     found["scored_known"] = sizes.astype(np.float64)
-    values = np.stack([outcome, score - outcome], axis=1)
-    chosen = best_of_n_at_ks(score, values, offsets, options.ks)
-    for place, k in enumerate(options.ks):
-        found[f"best_of_n@{k}"], found[f"optimism@{k}"] = chosen[:, place].T
-    if "answer_code" in rows.columns:
+    if options.wants("best_of_n@K", *OF_THE_SELECTED):
+        values = [outcome]
+        if options.wants(*OF_THE_SELECTED):
+            values.append(score - outcome)
+        best = best_of_n_at_ks(score, np.stack(values, axis=1), offsets, options.ks)
+        for place, k in enumerate(options.ks):
+            found |= zip((f"best_of_n@{k}", f"optimism@{k}"), best[:, place].T, strict=False)
+    if "answer_code" in rows.columns and options.wants("weighted_majority@K"):
         found |= _weighted_votes(rows, mask, score, outcome, offsets, options)
     return found
 
@@ -108,9 +112,11 @@ def drafts(log: Log) -> list[Draft]:
     Returns:
         weighted_majority@K, then best_of_n@K for every k; and selected_proxy_score@K where the verifiers are one.
     """
-    ks = log.options.ks
-    made = [_weighted(log, k) for k in ks] + [_best(log, k) for k in ks]
-    if log.facts.present["score"] and verifiers_differ(log) is not None:
+    ks, wants = log.options.ks, log.options.wants
+    made = [_weighted(log, k) for k in ks if wants("weighted_majority@K")]
+    made += [_best(log, k) for k in ks if wants("best_of_n@K")]
+    same = log.facts.present["score"] and verifiers_differ(log) is not None
+    if same and wants("selected_proxy_score@K"):
         made += [_proxy_score(log, k) for k in ks]
     return made
 

@@ -20,6 +20,8 @@ from experiments.rollout_logs.statistics.of_scores import INDICATOR, of_scores
 from experiments.rollout_logs.task_table import Column, Log
 from theory.estimators.indicators import turn_down
 
+_OF_THE_CURVE = ("best_of_n_peak", "best_of_n_drop", "selected_proxy_rise")
+
 
 def drafts(log: Log) -> list[Draft]:
     """The statistics.
@@ -30,7 +32,9 @@ def drafts(log: Log) -> list[Draft]:
     Returns:
         expected_proxy@K for every k, then best_of_n_peak, best_of_n_drop and selected_proxy_rise.
     """
-    return [*(_proxy(log, k) for k in log.options.ks), *_shape(log)]
+    wants = log.options.wants
+    made = [_proxy(log, k) for k in log.options.ks if wants("expected_proxy@K")]
+    return made + (_shape(log) if wants(*_OF_THE_CURVE) else [])
 
 
 def _statistic(log: Log, name: str, estimator: str, unit: str) -> Statistic:

@@ -27,7 +27,9 @@ from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Log, Success, successes, sums
 from theory.estimators.diversity import distinct_at_k
 from theory.estimators.ragged import task_of
-from theory.estimators.votes import majority_at_k, no_vote_probability
+from theory.estimators.votes import majority_at_ks, no_vote_probability
+
+_OF_ANSWERS = ("majority@K", "unique_answer_rate", "distinct_answers@K")
 
 
 def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mapping[str, Column]:
@@ -47,19 +49,20 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
         groups = group_answers(codes, np.full(codes.size, np.nan), rows.offsets)
         found["trajectories"] = np.diff(groups.offsets).astype(np.float64)
         found["with_trajectory"] = sums(codes != 0, rows.offsets)
-    if "answer_code" not in rows.columns:
+    wants = options.wants
+    if "answer_code" not in rows.columns or not wants(*_OF_ANSWERS):
         return found
     codes = rows.columns["answer_code"]
     known = judged(rows, success)
     everyone = group_answers(codes, successes(rows, success), rows.offsets)
     found["answers"] = np.diff(everyone.offsets).astype(np.float64)
     found["with_answer"] = sums(codes != 0, rows.offsets)
-    for k in options.ks:
+    for k in options.ks if wants("distinct_answers@K") else ():
         enough = rows.sizes >= k
         mask, offsets = keep_tasks(everyone.offsets, enough)
         distinct = distinct_at_k(everyone.counts[mask], offsets, rows.sizes[enough], k)
         found[f"distinct@{k}"] = spread(distinct, enough)
-    if success.source is None:
+    if success.source is None or not wants("majority@K"):
         return found
     sizes = np.diff(known.offsets)
     answers = everyone
@@ -74,13 +77,12 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     np.maximum.at(most, owner, answers.counts)
     tops = np.bincount(owner, weights=answers.counts == most[owner], minlength=sizes.size)
     found["tied"] = (tops > 1).astype(np.float64)
-    for k in options.ks:
+    votes = majority_at_ks(answers.counts, answers.values, answers.offsets, sizes, options.ks)
+    for place, k in enumerate(options.ks):
+        found[f"majority@{k}"] = votes[:, place]
         enough = sizes >= k
         mask, offsets = keep_tasks(answers.offsets, enough)
-        counts, values = answers.counts[mask], answers.values[mask]
-        votes = majority_at_k(counts, values, offsets, sizes[enough], k)
-        found[f"majority@{k}"] = spread(votes, enough)
-        silent = no_vote_probability(counts, offsets, sizes[enough], k)
+        silent = no_vote_probability(answers.counts[mask], offsets, sizes[enough], k)
         found[f"no_vote@{k}"] = spread(silent, enough)
     return found
 
@@ -94,7 +96,7 @@ def drafts(log: Log) -> list[Draft]:
     Returns:
         majority@K for every k, then unique_answer_rate, unique_trajectory_rate and distinct_answers@K.
     """
-    return [_majority(log, k) for k in log.options.ks]
+    return [_majority(log, k) for k in log.options.ks if log.options.wants("majority@K")]
 
 
 def diversity_drafts(log: Log) -> list[Draft]:
@@ -106,11 +108,13 @@ def diversity_drafts(log: Log) -> list[Draft]:
     Returns:
         unique_answer_rate, unique_trajectory_rate, then distinct_answers@K for every k.
     """
-    return [
-        _unique(log, "unique_answer_rate", "answers", "answer_code", "with_answer"),
-        _unique(log, "unique_trajectory_rate", "trajectories", "trajectory", "with_trajectory"),
-        *(_distinct(log, k) for k in log.options.ks),
-    ]
+    wants, made = log.options.wants, list[Draft]()
+    if wants("unique_answer_rate"):
+        made.append(_unique(log, "unique_answer_rate", "answers", "answer_code", "with_answer"))
+    made.append(
+        _unique(log, "unique_trajectory_rate", "trajectories", "trajectory", "with_trajectory")
+    )
+    return made + [_distinct(log, k) for k in log.options.ks if wants("distinct_answers@K")]
 
 
 def _majority(log: Log, k: int) -> Draft:

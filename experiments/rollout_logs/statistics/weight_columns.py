@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from experiments.rollout_logs.families import FAMILIES
 from experiments.rollout_logs.options import AnalysisOptions, band_of
 from experiments.rollout_logs.task_rows import TaskRows
 from experiments.rollout_logs.task_table import Column, Success, successes, sums, usable_logp
@@ -18,6 +19,8 @@ from theory.estimators.off_policy import (
     truncated,
     weigh_tasks,
 )
+
+_APPLIED_MEANS = ("tis_mean", "masked_mean")
 
 
 def log_weights_of(rows: TaskRows) -> Column | None:
@@ -43,21 +46,26 @@ def columns(rows: TaskRows, success: Success, options: AnalysisOptions) -> Mappi
     Args:
         rows: of some tasks.
         success: what counts, where rows have no reward.
-        options: the exponent and the clip.
+        options: the exponent, the clip and the statistics that are wanted.
 
     Returns:
         "is_ess", "is_number", "is_max", "is_clipped", "is_mean", "snis_mean", and the same for "power_".
     """
     found: dict[str, Column] = {}
+    wants = options.wants
     outcome = _value(rows, success)
     weights = log_weights_of(rows)
     if weights is not None:
         found |= _summary("is", weights, rows.offsets)
         found["is_clipped"] = sums(weights > np.log(options.clip), rows.offsets)
-        found |= _means(weights, outcome, rows.offsets) | _applied(weights, outcome, rows, options)
-    if options.power_alpha is not None and {"base_logp", "behavior_logp"} <= rows.columns.keys():
+        if wants("is_mean", "snis_mean", "off_policy_pass@K", *_APPLIED_MEANS):
+            found |= _means(weights, outcome, rows.offsets)
+        if wants("tis_ess_fraction", "masked_share", *_APPLIED_MEANS):
+            found |= _applied(weights, outcome, rows, options)
+    alpha = options.power_alpha if wants(*FAMILIES["power"]) else None
+    if alpha is not None and {"base_logp", "behavior_logp"} <= rows.columns.keys():
         base, behavior = usable_logp(rows, "base_logp"), usable_logp(rows, "behavior_logp")
-        power = options.power_alpha * base - behavior
+        power = alpha * base - behavior
         found |= _summary("power", power, rows.offsets)
         judged = successes(rows, success)
         weighed = weigh_tasks(np.where(np.isnan(judged), np.nan, power), rows.offsets)

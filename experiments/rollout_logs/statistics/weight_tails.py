@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.rollout_logs.checks import Check, first_refusal
-from experiments.rollout_logs.drafts import Draft, refused
+from experiments.rollout_logs.drafts import Draft, refused, wanted
 from experiments.rollout_logs.refusals import refuse_for
 from experiments.rollout_logs.statistics import weights
 from experiments.rollout_logs.task_table import Log
@@ -27,10 +27,13 @@ def drafts(log: Log, tails: Mapping[str, Tail], limit: AlphaLimit | None) -> lis
     Returns:
         pareto_k, with an exponent power_pareto_k, and power_alpha_limit.
     """
-    made = [_shape(log, "pareto_k", "is", weights.weight_checks(log), tails)]
+    made = [("pareto_k", lambda: _shape(log, "pareto_k", "is", weights.weight_checks(log), tails))]
     if log.options.power_alpha is not None:
-        made.append(_shape(log, "power_pareto_k", "power", weights.power_checks(), tails))
-    return [*made, _limit(log, limit)]
+        checks = weights.power_checks()
+        made.append(
+            ("power_pareto_k", lambda: _shape(log, "power_pareto_k", "power", checks, tails))
+        )
+    return wanted(log.options, *made, ("power_alpha_limit", lambda: _limit(log, limit)))
 
 
 def _shape(

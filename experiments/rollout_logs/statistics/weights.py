@@ -1,6 +1,7 @@
 """The mean under another policy, and how much of the sample is left under importance weights (see `weight_columns`)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from experiments.rollout_logs.drafts import (
     median_over_tasks,
     ratio_over_tasks,
     refused,
+    wanted,
 )
 from experiments.rollout_logs.logp_checks import (
     behavior_present,
@@ -45,40 +47,46 @@ def drafts(log: Log) -> list[Draft]:
         is_mean, snis_mean, tis_mean, masked_mean, ess, ess_fraction, max_weight, clipped_share, tis_ess_fraction, masked_share, and with an exponent power_ess, power_max_weight, power_accuracy.
     """
     low, clip = band_of(log.options.clip)
-    made = [
-        _mean(log, "is_mean", "sum of w r over n", "is-seq"),
-        _mean(log, "snis_mean", "sum of w r over sum of w", "snis-seq, bias of order 1/n"),
-        _mean(
-            log,
+    means = (
+        ("is_mean", "sum of w r over n", "is-seq"),
+        ("snis_mean", "sum of w r over sum of w", "snis-seq, bias of order 1/n"),
+        (
             "tis_mean",
             f"sum of min(w, {clip:g}) r over n",
             f"tis-seq {clip:g}, biased towards 0",
         ),
-        _mean(
-            log,
+        (
             "masked_mean",
             f"sum of w r over n with w outside of [{low:g}, {clip:g}] taken as 0",
             f"mask-seq {low:g} {clip:g}, biased: rows are dropped",
         ),
-        _ess(log, "ess", "is", weight_checks(log)),
-        _fraction(log),
-        _largest(log, "max_weight", "is", weight_checks(log)),
-        _share(log, "clipped_share", f"rows with w > {clip:g}", "is_clipped"),
-        _applied_fraction(log),
-        _share(
-            log,
-            "masked_share",
-            f"rows with w outside of [{low:g}, {clip:g}]",
-            "is_masked",
+    )
+    made = wanted(
+        log.options,
+        *((name, partial(_mean, log, name, *words)) for name, *words in means),
+        ("ess", lambda: _ess(log, "ess", "is", weight_checks(log))),
+        ("ess_fraction", lambda: _fraction(log)),
+        ("max_weight", lambda: _largest(log, "max_weight", "is", weight_checks(log))),
+        (
+            "clipped_share",
+            lambda: _share(log, "clipped_share", f"rows with w > {clip:g}", "is_clipped"),
         ),
-    ]
-    if log.options.power_alpha is not None:
-        made += [
-            _ess(log, "power_ess", "power", power_checks()),
-            _largest(log, "power_max_weight", "power", power_checks()),
-            _power_accuracy(log),
-        ]
-    return made
+        ("tis_ess_fraction", lambda: _applied_fraction(log)),
+        (
+            "masked_share",
+            lambda: _share(
+                log, "masked_share", f"rows with w outside of [{low:g}, {clip:g}]", "is_masked"
+            ),
+        ),
+    )
+    if log.options.power_alpha is None:
+        return made
+    return made + wanted(
+        log.options,
+        ("power_ess", lambda: _ess(log, "power_ess", "power", power_checks())),
+        ("power_max_weight", lambda: _largest(log, "power_max_weight", "power", power_checks())),
+        ("power_accuracy", lambda: _power_accuracy(log)),
+    )
 
 
 def weight_checks(log: Log) -> tuple[Check, ...]:
