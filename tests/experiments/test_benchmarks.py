@@ -282,8 +282,14 @@ def test_the_pandas_peer_computes_what_we_compute(tmp_path: Path) -> None:
     found = analyze(log)
     ours = {each.name: each.value for each in found.statistics}
     assert found.counts.used == 320 and found.counts.prompts == 20
-    for name, theirs in fair_statistics(log).items():
-        assert ours[name] == pytest.approx(theirs, rel=1e-9), name
+    theirs = fair_statistics(log)
+    assert {name for name in theirs if " " not in name} == ours.keys()
+    for each in found.statistics:
+        assert each.value == pytest.approx(theirs[each.name], rel=1e-9), each.name
+        if each.interval is not None and each.name != "ess":
+            ends = [theirs[f"{each.name} {word}"] for word in ("low", "high")]
+            width = ends[1] - ends[0]
+            assert [each.interval.low, each.interval.high] == pytest.approx(ends, abs=width / 10)
     customary = customary_statistics(log)
     for name in ("pass@1", "pass@8", "unique_answer_rate", "tokens_mean"):
         assert ours[name] == pytest.approx(customary[name], rel=1e-9), name
