@@ -71,7 +71,8 @@ def cut_rows(
         bounds: tuple[Int[Array, ""], Int[Array, ""]],
     ) -> tuple[Int[Array, ""], Int[Array, ""]]:
         low, high = bounds
-        middle = low + (high - low) // 2
+        # A shift: without optimisation XLA's integer division of such numbers has been seen to loop for ever.
+        middle = low + ((high - low) >> 1)
         enough = total(reach(as_cost(middle))) >= budget
         return jnp.where(enough, low, middle + 1), jnp.where(enough, middle, high)
 
@@ -110,7 +111,7 @@ def fill(cut: Cut, budget: Int[Array, ""]) -> Int[Array, " U"]:
         bounds: tuple[Int[Array, ""], Int[Array, ""]],
     ) -> tuple[Int[Array, ""], Int[Array, ""]]:
         low, high = bounds
-        middle = low + (high - low + 1) // 2
+        middle = low + ((high - low + 1) >> 1)
         fits = spent(middle) <= left
         return jnp.where(fits, middle, low), jnp.where(fits, high, middle - 1)
 
@@ -150,7 +151,7 @@ def _count(
         bounds: tuple[Int[Array, " U"], Int[Array, " U"]],
     ) -> tuple[Int[Array, " U"], Int[Array, " U"]]:
         low, high = bounds
-        middle = low + (high - low) // 2
+        middle = low + ((high - low) >> 1)
         more = taken(middle) & (low < high)
         return jnp.where(more, middle + 1, low), jnp.where(more, high, middle)
 

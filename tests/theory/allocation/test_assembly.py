@@ -152,6 +152,7 @@ def test_a_wrong_state_is_named() -> None:
             from_arrays(bad, state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sara on dps", "hora", "pilot-commit"])
 def test_compiled_maps_over_seeds_as_plain_calls(name: str) -> None:
     """`vmap` over keys gives each seed its own numbers, round after round; so does a run without compilation."""

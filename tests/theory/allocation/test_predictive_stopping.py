@@ -52,6 +52,7 @@ def test_prospects_are_those_of_the_whole_lattice(
             assert int(found.patience[kind, 0]) == (stops[0] if stops else n)
 
 
+@pytest.mark.slow
 def test_it_trains_on_whole_mixed_groups_for_fewer_rollouts() -> None:
     """Most prompts hopeless or mastered: after a few updates it picks the others, which dynamic sampling cannot."""
     n, batch = 8, 6

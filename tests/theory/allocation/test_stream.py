@@ -6,9 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.allocation.stream import start_stream, take
+from theory.allocation import stream as module
+from theory.allocation.stream import start_stream
 
 P = 7
+
+# Compiled once: hypothesis calls it some thousand times.
+take = jax.jit(module.take)
 
 
 @given(st.lists(st.integers(0, P), min_size=1, max_size=12), st.integers(0, 5))
@@ -18,7 +22,7 @@ def test_every_prompt_once_an_epoch(counts: list[int], seed: int) -> None:
     everyone = jnp.ones(P, bool)
     taken: list[int] = []
     for count in counts:
-        stream, places = take(stream, count, everyone)
+        stream, places = take(stream, jnp.int32(count), everyone)
         # A prompt that is taken for the end of an epoch is no longer eligible for the start of the next.
         assert sorted(int(place) for place in places if place > 0) == list(range(1, count + 1))
         order = np.argsort(np.asarray(places), kind="stable")
@@ -32,9 +36,9 @@ def test_every_prompt_once_an_epoch(counts: list[int], seed: int) -> None:
 def test_only_the_eligible_are_taken(eligible: list[bool], count: int, seed: int) -> None:
     """As many as are wanted, or as many as there are, whatever the place in the epoch."""
     stream = start_stream(jax.random.key(seed), P)
-    stream, _ = take(stream, 4, jnp.ones(P, bool))
+    stream, _ = take(stream, jnp.int32(4), jnp.ones(P, bool))
     may = jnp.asarray(eligible)
-    after, places = take(stream, count, may)
+    after, places = take(stream, jnp.int32(count), may)
     assert not np.asarray(places)[~np.asarray(may)].any()
     expected = min(count, sum(eligible))
     assert sorted(int(place) for place in places if place > 0) == list(range(1, expected + 1))
@@ -49,7 +53,7 @@ def test_only_the_eligible_are_taken(eligible: list[bool], count: int, seed: int
 def test_epochs_differ_and_seeds_differ() -> None:
     """A new epoch has a new order, another key others."""
     first = start_stream(jax.random.key(0), 50)
-    second, _ = take(first, 50, jnp.ones(50, bool))
-    third, _ = take(second, 1, jnp.ones(50, bool))
+    second, _ = take(first, jnp.int32(50), jnp.ones(50, bool))
+    third, _ = take(second, jnp.int32(1), jnp.ones(50, bool))
     assert first.order.tolist() != third.order.tolist()
     assert first.order.tolist() != start_stream(jax.random.key(1), 50).order.tolist()

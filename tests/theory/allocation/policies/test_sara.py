@@ -26,6 +26,7 @@ def test_predictor_of_the_notes() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group_size", "tau", "expected"),
     [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from theory.errors import InvalidInput
 from theory.estimators.hierarchical.closed_forms import (
@@ -85,10 +85,13 @@ def test_learning_from_n_samples_is_a_martingale(
 @given(shares, rates, rates, st.integers(2, 1000))
 def test_the_slope_is_a_derivative(zero: float, a: float, b: float, k: int) -> None:
     law = law_of(zero, 0.1, a, b)
-    # d log F / d log k between k and k + 1, and the slope at the ends: it is smooth, so the mean of the ends is close.
-    step = -np.log(failure(law, k + 1) / failure(law, k)) / np.log((k + 1) / k)
-    ends = [float(tail_exponent_at(law, at)) for at in (k, k + 1)]
-    assert float(step) == pytest.approx(np.mean(ends), rel=0.05, abs=1e-9)
+    # Minus d log F / d log k, by a symmetric quotient at real k: exact to the square of its width.
+    width = 1e-4
+    at = [k * np.exp(side * width) for side in (-1, 1)]
+    betas = [np.exp(special.betaln(a, b + real) - special.betaln(a, b)) for real in at]
+    ends = [zero + (0.9 - zero) * each for each in betas]
+    slope = -np.log(ends[1] / ends[0]) / (2 * width)
+    assert float(tail_exponent_at(law, k)) == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 
 def test_a_floor_ends_the_power_law() -> None:

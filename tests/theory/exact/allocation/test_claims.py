@@ -74,6 +74,7 @@ def test_closed_forms_are_the_lattice(population) -> None:  # type: ignore[no-un
             np.testing.assert_allclose(by_lattice, by_formula, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_consistency_of_the_published_pair() -> None:
     """A saving of 21.9 % and false abandonment of 8.5 % come out of one population and one threshold, and so does the sweep."""
     with jax.enable_x64(True):
@@ -104,6 +105,7 @@ def test_decision_times() -> None:
     assert abandons[:4].sum() == 0
 
 
+@pytest.mark.slow
 def test_abandonment_is_reliable_under_the_true_law_alone() -> None:
     with jax.enable_x64(True):
         taus = jnp.array(THRESHOLDS)

@@ -62,6 +62,7 @@ def test_greedy_is_the_best_of_all_allocations() -> None:
     np.testing.assert_array_equal(found, greedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("population", "uniform", "adaptive"),
     [
@@ -82,6 +83,7 @@ def test_coverage_is_bought_with_mixed_groups(
     np.testing.assert_allclose([found.hit, found.mixed], adaptive, atol=0.007)
 
 
+@pytest.mark.slow
 def test_a_large_pool_is_many_prompts() -> None:
     """The allocation of 2,000 prompts in the proportions of the law tends to that of the large pool."""
     with jax.enable_x64(True):
@@ -93,6 +95,7 @@ def test_a_large_pool_is_many_prompts() -> None:
     np.testing.assert_allclose(np.asarray(found.extra).mean(), 6, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_no_budget_and_all_of_it() -> None:
     with jax.enable_x64(True):
         assert np.all(hora.large_pool(flat(), flat(), 4, 4, 10).extra == 0)
