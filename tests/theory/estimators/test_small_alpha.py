@@ -14,6 +14,7 @@ from tests.planted_bugs.damage import small_alpha as exact
 from tests.stat_asserts import assert_mean, assert_rejected
 from tests.theory.exact.tables import markov, tree
 from theory.errors import InvalidInput
+from theory.estimators.bootstrap import resample_counts
 from theory.estimators.small_alpha import (
     StepMoments,
     estimate_from_draws,
@@ -151,7 +152,7 @@ def test_replicates_are_estimates_of_resampled_draws() -> None:
     rng = np.random.default_rng(5)
     sums = StepMoments(*rng.gamma(2.0, size=(4, 7)))
     estimate = estimate_from_draws(np.random.default_rng(8), sums, 30)
-    counts = np.random.default_rng(8).multinomial(7, np.full(7, 1 / 7), 30)
+    counts = resample_counts(np.random.default_rng(8), 7, 30)
     for row, replicate in zip(counts, estimate.replicates, strict=True):
         again = StepMoments(*(np.repeat(part, row) for part in sums))
         np.testing.assert_allclose(replicate, law_from_draws(again), rtol=1e-9, atol=1e-12)
