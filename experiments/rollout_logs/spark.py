@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -243,7 +244,10 @@ def _start(submitted: bool, folder: str) -> Any:
     builder: Any = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # Java is started by fork and exec. JAX, once used in this process, warns of forks that go on in Python.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
 
