@@ -4,7 +4,6 @@ A rule sees what it would see in a trainer: it proposes, the rollouts it asked f
 observes their verdicts. Everything that a rule spends is counted, dropped groups and unfinished updates included.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -216,7 +215,3 @@ def _recorded(curve: Curve, done: _Round, world: World, parameters: Parameters) 
         curve.num_updates + groups.complete.astype(jnp.int32),
         done.spent,
     )
-
-
-simulate_seeds = partial(jax.vmap, in_axes=(0, None, None, None))(simulate)
-"""Runs of one rule in one world, side by side by key; worlds that differ by seed are vmapped where they are made."""

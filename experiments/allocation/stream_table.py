@@ -10,7 +10,9 @@ from scipy.special import betaln
 from experiments.allocation.moments import log_moment, success_probability
 from experiments.allocation.regimes import POPULATIONS, Population
 from experiments.tables import schema
+from theory.allocation.policies.sara import TAU_LOW
 from theory.exact.allocation.arms import Arm, GroupReward, effective, push, single_group
+from theory.exact.allocation.claims import flat_stop
 from theory.exact.allocation.fresh_stream import Renewal, optimum, renewal
 
 SCHEMA = schema(
@@ -27,7 +29,7 @@ SCHEMA = schema(
 """rollouts_per_group: of an effective group; saving: against dynamic sampling; regret: effective groups per 1000 rollouts below the optimum; push_rate: sum of
 sqrt(rbar (1 - rbar)) per 1000 rollouts; missed_share: of the groups that would have been effective, those given up."""
 
-Rule = Callable[[Arm, int], Bool[np.ndarray, " K"]]
+Rule = Callable[[Arm], Bool[np.ndarray, " K"]]
 
 WRONG_PRIOR = "published"
 """The population that a misspecified optimal rule takes for true."""
@@ -46,19 +48,7 @@ def given_up_after(alike: int) -> Rule:
     Returns:
         The rule.
     """
-    return lambda arm, group_size: _mixed(arm) | (arm.depth < alike)
-
-
-def sara_stop(group_size: int) -> int:
-    """Equal outcomes at which SARA gives up at tau .45 under a flat prior: ceil(.55 (n + 1) - 1).
-
-    Args:
-        group_size: n.
-
-    Returns:
-        4, 9 and 18 at n = 8, 16 and 32.
-    """
-    return int(np.ceil(0.55 * (group_size + 1) - 1 - 1e-9))
+    return lambda arm: _mixed(arm) | (arm.depth < alike)
 
 
 def rules(group_size: int) -> dict[str, Rule]:
@@ -73,13 +63,12 @@ def rules(group_size: int) -> dict[str, Rule]:
     wrong = next(each for each in POPULATIONS if each.name == WRONG_PRIOR)
     wrong_arm = single_group(success_probability(wrong), group_size, effective)
     wrong_draws = optimum(wrong_arm).draws
-    wrong_draws[0] = True
     return {
-        "dynamic-sampling": lambda arm, n: arm.drawable,
-        "sara": given_up_after(sara_stop(group_size)),
+        "dynamic-sampling": lambda arm: arm.drawable,
+        "sara": given_up_after(flat_stop(TAU_LOW, group_size)),
         "speed": given_up_after(group_size // 4),
-        "optimal-stopping": lambda arm, n: optimum(arm).draws,
-        f"optimal-stopping for {WRONG_PRIOR}": lambda arm, n: wrong_draws,
+        "optimal-stopping": lambda arm: optimum(arm).draws,
+        f"optimal-stopping for {WRONG_PRIOR}": lambda arm: wrong_draws,
     }
 
 
@@ -117,7 +106,7 @@ def _population_rows(population: Population, group_size: int) -> Iterator[dict[s
         }
 
     for name, rule in rules(group_size).items():
-        draws = rule(arm, group_size)
+        draws = rule(arm)
         draws = draws | (np.arange(len(draws)) == 0)
         yield row(name, renewal(arm, draws), renewal(pushed, draws))
     yield row(

@@ -69,11 +69,10 @@ def tails_of(
     """
     found: dict[str, Tail] = {}
     present = facts.present
-    if not options.wants("pareto_k"):
-        pass
-    elif present["target_logp"] and present["behavior_logp"]:
+    wanted = options.wants("pareto_k")
+    if wanted and present["target_logp"] and present["behavior_logp"]:
         found["is"] = _tail(connection, _difference("target_logp", "behavior_logp"))
-    elif present["log_weight"]:
+    elif wanted and present["log_weight"]:
         usable = "CASE WHEN isfinite(log_weight) OR log_weight = '-inf'::DOUBLE THEN log_weight END"
         found["is"] = _tail(connection, f"SELECT {usable} AS w FROM staged")
     wanted = options.power_alpha is not None and options.wants("power_pareto_k")

@@ -165,34 +165,6 @@ def allocator(
     return assemble(learning, _by_belief, top_up(batch_size), batch_size)
 
 
-def known_population_allocator(
-    batch_size: int,
-    group_size: int,
-    prior: BetaMixture,
-    worth: Float[Array, "M M"] | None = None,
-    source: Source | None = None,
-) -> Allocator:
-    """Optimal stopping under a prior that is taken for true: the yardstick where it is, a misspecified rule where it is not.
-
-    Args:
-        batch_size: B, groups an update.
-        group_size: n.
-        prior: of the success rates.
-        worth: [n+1, n+1] of a complete group; `effective_worth` by default.
-        source: which prompts; every prompt once an epoch by default.
-
-    Returns:
-        The allocator.
-
-    Raises:
-        InvalidInput: a group below 2 or a batch below 1.
-    """
-    check_whole("group size", group_size, 2)
-    problem = stopping_problem(prior, effective_worth(group_size) if worth is None else worth)
-    rule = table_rule(table(_with_start(stopping_rule(problem, best_rate(problem)))))
-    return assemble(epochs() if source is None else source, rule, top_up(batch_size), batch_size)
-
-
 def _by_belief(
     belief: StoppingBelief,
     successes: Int[Array, " P"],
