@@ -29,7 +29,7 @@ ASSERTIONS_USED = pytest.StashKey[int]()
 
 # Every compiled program holds some of the 65,530 memory maps that Linux allows a process by default; without them JAX crashes.
 MAPS = Path("/proc/self/maps")
-MOST_MAPS = 10_000
+MOST_MAPS = 30_000
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -48,7 +48,9 @@ def test_published_pass_at_k_of_cruxeval(run: Run, shared_data_dir: Path) -> Non
     assert "R5" in warned(found)
 
 
-@pytest.mark.parametrize("name", ["game24_cot100", "game24_io100"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("game24_cot100", marks=pytest.mark.slow), "game24_io100"]
+)
 def test_golden_values(name: str, run: Run, shared_data_dir: Path) -> None:
     golden = {
         each["name"]: each

@@ -116,6 +116,7 @@ def dies_at(step: int) -> Callable[..., PackedRows]:
     return batch_at
 
 
+@pytest.mark.slow
 def test_interrupted_runs_end_with_the_same_bits(
     uninterrupted: Path,
     tmp_path: Path,

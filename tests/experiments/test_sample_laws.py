@@ -138,7 +138,14 @@ LAWS: dict[str, tuple[tuple[str, ...], Law]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in LAWS if name != "smc-blocks"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "rejection-hot" else name
+        for name in LAWS
+        if name != "smc-blocks"
+    ],
+)
 def test_rows_follow_the_exact_law_of_the_run(name: str) -> None:
     words, law = LAWS[name]
     check_rows(draw(*words), law)

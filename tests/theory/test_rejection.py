@@ -64,7 +64,12 @@ def counts(state: RejectionState) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("rules", "beta", "exact_bound"),
-    [(BASE, 1.0, False), (HALF, 2.0, False), (BASE, 1.0, True), (HALF, 2.0, True)],
+    [
+        (BASE, 1.0, False),
+        pytest.param(HALF, 2.0, False, marks=pytest.mark.slow),
+        pytest.param(BASE, 1.0, True, marks=pytest.mark.slow),
+        (HALF, 2.0, True),
+    ],
 )
 def test_draws_are_exact_and_as_many_proposals_are_needed_as_said(
     rules: tuple[TokenRule, ...], beta: float, exact_bound: bool

@@ -118,7 +118,15 @@ def test_nothing_is_lost(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sara on dps", "greso", "mopps", "ar3po", "cures", "pilot-commit"]
+    "name",
+    [
+        "sara on dps",
+        "pilot-commit",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("greso", "mopps", "ar3po", "cures")
+        ),
+    ],
 )
 def test_a_kept_state_goes_on_with_the_same_numbers(name: str) -> None:
     """Flattened to arrays, saved, loaded, restored: the rounds that follow are those of the run that never stopped."""

@@ -79,6 +79,7 @@ def first_is_a(depth: int) -> np.ndarray:
     return cost
 
 
+@pytest.mark.slow
 def test_n_times_the_bias_has_its_limit() -> None:
     """At alpha 2 the next order is below what the test can see; a run without resampling has less than half."""
     alpha, num_particles = 2.0, 32

@@ -6,6 +6,7 @@ readers were seen: tau_low .45, a flat prior and a probe of 4 are second-hand, n
 (.778, 1] is the same rule at n = 8). What the paper's theorems need is in `theory.exact.allocation.claims`.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -34,9 +35,9 @@ def allocate(
     successes: Int[Array, " P"],
     failures: Int[Array, " P"],
     budget: Int[Array, ""] | int,
-    group_size: int,
-    tau_low: float = TAU_LOW,
-    tau_high: float = TAU_HIGH,
+    group_size: Int[Array, ""] | int,
+    tau_low: Float[Array, ""] | float = TAU_LOW,
+    tau_high: Float[Array, ""] | float = TAU_HIGH,
 ) -> Requests:
     """One step for every prompt: commit, abandon, or one more rollout.
 
@@ -68,7 +69,7 @@ def allocate(
     return Requests(served(more, budget), decision, reason, chance)
 
 
-def _reaches(value: Float[Array, "*shape"], threshold: float) -> Array:
+def _reaches(value: Float[Array, "*shape"], threshold: Float[Array, ""] | float) -> Array:
     """Value >= threshold; equal fractions may differ by some roundings of their floating-point forms."""
     return value >= threshold - 64 * float(jnp.finfo(value.dtype).eps)
 
@@ -95,7 +96,10 @@ def table(
     if check_share("tau high", tau_high) <= tau_low:
         raise InvalidInput(f"tau high {tau_high}: must be above tau low {tau_low}")
     s, f = lattice(group_size)
-    wish = allocate(prior, s.ravel(), f.ravel(), s.size * group_size, group_size, tau_low, tau_high)
+    # One program instead of some hundred small ones: a rule is made far more often than its shapes change.
+    wish = jax.jit(allocate)(
+        prior, s.ravel(), f.ravel(), s.size * group_size, group_size, tau_low, tau_high
+    )
     decision = wish.decision.reshape(s.shape)
     return make_table(decision == Decision.COMMIT, decision == Decision.ABANDON, 1)
 

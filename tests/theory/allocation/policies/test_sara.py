@@ -15,12 +15,13 @@ from theory.allocation.records import Decision
 from theory.errors import InvalidInput
 
 FLAT = beta(1.0, 1.0)
+ALLOCATE, EFFECTIVE = jax.jit(sara.allocate), jax.jit(probability_effective)
 
 
 def test_predictor_of_the_notes() -> None:
     """.778, .778, .667 ... .111 after 0 to 7 equal outcomes at n = 8."""
     m = jnp.arange(8)
-    found = sara.allocate(FLAT, m, 0 * m, 100, 8).score
+    found = ALLOCATE(FLAT, m, 0 * m, 100, 8).score
     np.testing.assert_allclose(
         found, [7 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9], rtol=1e-5
     )
@@ -46,14 +47,14 @@ def test_stopping_size(group_size: int, tau: float, expected: int) -> None:
 def test_one_step() -> None:
     """Mixed groups commit, hopeless ones are left, the rest get one more; a short budget leaves decisions standing."""
     s, f = jnp.array([1, 4, 0, 8, 5, 0]), jnp.array([2, 0, 3, 0, 5, 0])
-    found = sara.allocate(FLAT, s, f, 6, 8)
+    found = ALLOCATE(FLAT, s, f, 6, 8)
     names = [Decision(int(each)).name for each in found.decision]
     assert names == ["COMMIT", "ABANDON", "CONTINUE", "ABANDON", "COMMIT", "CONTINUE"]
     assert found.additional.tolist() == [5, 0, 1, 0, 0, 0]
 
 
-@settings(max_examples=15)
-@given(st.sampled_from([2, 7, 12]), st.floats(0, 0.99), st.floats(0.1, 5), st.floats(0.1, 5))
+@settings(max_examples=12)
+@given(st.sampled_from([2, 9]), st.floats(0, 0.99), st.floats(0.1, 5), st.floats(0.1, 5))
 def test_the_table_is_the_rule(group_size: int, tau: float, a: float, b: float) -> None:
     """At every point of the lattice that the rule can reach."""
     with jax.enable_x64(True):
@@ -61,10 +62,8 @@ def test_the_table_is_the_rule(group_size: int, tau: float, a: float, b: float) 
         table = sara.table(prior, group_size, tau)
         inside = [(s, f) for s in range(group_size + 1) for f in range(group_size + 1 - s)]
         s, f = (np.array(counts) for counts in zip(*inside, strict=True))
-        step = sara.allocate(prior, jnp.asarray(s), jnp.asarray(f), 10**6, group_size, tau)
-        chance = np.asarray(
-            probability_effective(prior, jnp.asarray(s), jnp.asarray(f), group_size)
-        )
+        step = ALLOCATE(prior, jnp.asarray(s), jnp.asarray(f), 10**6, group_size, tau)
+        chance = np.asarray(EFFECTIVE(prior, jnp.asarray(s), jnp.asarray(f), group_size))
     decision = np.asarray(table.decision)[s, f]
     np.testing.assert_array_equal(decision, step.decision)
     np.testing.assert_array_equal(np.asarray(table.additional)[s, f], step.additional)
@@ -98,9 +97,9 @@ def test_likelihood_ratio_by_enumeration() -> None:
     n = 6
     with jax.enable_x64(True):
         prior = mixture([(0.6, 0.7, 2.0)], [(0.3, 0.0), (0.1, 0.6)])
-        start = float(probability_effective(prior, jnp.array(0), jnp.array(0), n))
+        start = float(EFFECTIVE(prior, jnp.array(0), jnp.array(0), n))
         for s, f in ((3, 0), (0, 2), (1, 0)):
-            chance = float(probability_effective(prior, jnp.array(s), jnp.array(f), n))
+            chance = float(EFFECTIVE(prior, jnp.array(s), jnp.array(f), n))
             ratio = chance / start / ((1 - chance) / (1 - start))
             found = sara.log_likelihood_ratio(prior, jnp.array(s), jnp.array(f), n)
             assert float(found) == pytest.approx(np.log(ratio), rel=1e-10)

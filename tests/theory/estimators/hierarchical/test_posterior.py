@@ -59,6 +59,7 @@ def test_a_divergence_is_no_convergence() -> None:
     assert not diagnose(chains(0), 1).is_converged
 
 
+@pytest.mark.slow
 def test_without_tasks_the_posterior_is_the_prior() -> None:
     nothing = TaskCounts(*(np.array([value]) for value in (1, 0, 0)))
     fits = [fit(seed, nothing, WEAK_PRIOR, QUICK) for seed in range(4)]

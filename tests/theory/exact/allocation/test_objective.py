@@ -132,7 +132,7 @@ def test_signal_per_rollout_of_dynamic_sampling_is_that_of_grpo() -> None:
         return [uniform, kept / (size / share), expected_group_deviation(prior, 0, 0, size) / size]
 
     with jax.enable_x64(True):
-        for size in (4, 8, 16):
+        for size in (4, 9):
             uniform, kept, push = signals(size, law(0.5, 0.4, 1.3, at_zero=0.3, at_one=0.2))
             np.testing.assert_allclose([kept, push], float(uniform), rtol=1e-12)
 

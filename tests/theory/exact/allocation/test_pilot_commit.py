@@ -130,6 +130,7 @@ def test_where_it_loses(population, size: int, ratio: float) -> None:  # type: i
     np.testing.assert_allclose(ratio_found, ratio, atol=0.0151)
 
 
+@pytest.mark.slow
 def test_costs_are_those_of_the_lattice() -> None:
     screening = Screening(5, 7)
     with jax.enable_x64(True):
