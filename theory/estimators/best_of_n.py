@@ -116,10 +116,13 @@ def _shared(
     values: Float64[np.ndarray, " m"], same_as_before: Bool[np.ndarray, " m"]
 ) -> Float64[np.ndarray, " m"]:
     """The mean over the run that each entry is in."""
-    if not same_as_before.any():
+    tied = same_as_before | np.append(same_as_before[1:], False)[: same_as_before.size]
+    if not tied.any():
         return values
-    runs = np.append(begins_of_runs(same_as_before), values.size)
-    return np.repeat(mean_of_tasks(values, runs), np.diff(runs))
+    runs = np.append(begins_of_runs(same_as_before[tied]), np.count_nonzero(tied))
+    shared = values.copy()
+    shared[tied] = np.repeat(mean_of_tasks(values[tied], runs), np.diff(runs))
+    return shared
 
 
 def expected_best_of_normals(num_samples: int) -> float:
