@@ -21,6 +21,7 @@ from tests.planted_bugs.families import (
     resampling,
     rollout_logs,
     smc,
+    stopping,
     twists,
 )
 
@@ -36,7 +37,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     ),
     "Token rules and distinct draws": decoding.DEFECTS,
     "Logs of rollouts": (*rollout_logs.DEFECTS, *log_readers.DEFECTS),
-    "Rollout allocation": allocation.DEFECTS,
+    "Rollout allocation": (*allocation.DEFECTS, *stopping.DEFECTS),
 }
 """In the order in which they are shown."""
 

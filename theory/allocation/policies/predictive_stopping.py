@@ -82,6 +82,33 @@ def supplying_price(runs: Runs, batch_size: int) -> Float[Array, ""]:
     return highest_price(runs, jnp.zeros_like(runs.successes[0, 0]), supplies)
 
 
+def foresee(
+    population: BetaMixture,
+    successes: Float[Array, " P"],
+    failures: Float[Array, " P"],
+    group_size: int,
+    batch_size: int,
+) -> tuple[Float[Array, ""], Prospects]:
+    """What the next group of every prompt is worth, and the price that it is worth it at.
+
+    Args:
+        population: that prompts come from.
+        successes: [P] of each prompt's history; discounted, so real.
+        failures: [P] of each prompt's history.
+        group_size: n.
+        batch_size: B.
+
+    Returns:
+        The price of `supplying_price`, and prospects: value at that price, patience and chance at it or at the best rate of the prompt
+        alone, whichever is lower.
+    """
+    runs = equal_runs(population, successes, failures, group_size)
+    price = supplying_price(runs, batch_size)
+    shared = jnp.full(successes.shape, price)
+    own = prospects(runs, jnp.minimum(shared, best_rates(runs)))
+    return price, own._replace(value=prospects(runs, shared).value)
+
+
 def _population(
     grid: BetaMixture,
     log_weights: Float[Array, " K"],
@@ -123,24 +150,20 @@ def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
     check_share("memory", memory)
     grid = flat_grid()
 
-    def foresee(
+    def seen(
         log_weights: Float[Array, " K"], successes: Float[Array, " P"], failures: Float[Array, " P"]
     ) -> tuple[Float[Array, ""], Prospects]:
         num_betas = grid.a.size
         population = grid._replace(
             log_weights=log_weights[:num_betas], log_point_weights=log_weights[num_betas:]
         )
-        runs = equal_runs(population, successes, failures, group_size)
-        price = supplying_price(runs, batch_size)
-        shared = jnp.full(successes.shape, price)
-        own = prospects(runs, jnp.minimum(shared, best_rates(runs)))
-        return price, own._replace(value=prospects(runs, shared).value)
+        return foresee(population, successes, failures, group_size, batch_size)
 
     def init(key: Key[Array, ""], num_prompts: int) -> PredictiveBelief:
         nothing, zero = jnp.zeros(num_prompts), jnp.zeros((), jnp.int32)
         weights = joined_weights(grid)
         return PredictiveBelief(
-            key, nothing, nothing, weights, *foresee(weights, nothing, nothing), zero
+            key, nothing, nothing, weights, *seen(weights, nothing, nothing), zero
         )
 
     def pick(
@@ -166,7 +189,7 @@ def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
         )
         weights = _population(grid, belief.log_weights, right, wrong)
         return PredictiveBelief(
-            belief.key, right, wrong, weights, *foresee(weights, right, wrong), belief.update + 1
+            belief.key, right, wrong, weights, *seen(weights, right, wrong), belief.update + 1
         )
 
     return Source(init, pick, learn, lambda belief: belief.prospects.value)
