@@ -91,3 +91,31 @@ NUM_SKILLS = 24
 SKILLS_PER_PROMPT = 3
 NUM_SEEDS = 8
 """Independent tasks, orders and rollouts of every regime; an interval is over these."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Success rates that move without regard to the rule, by a step an update.
+
+    Attributes:
+        kind: `exchange`, `walk` or `trend`.
+        rate: of the step.
+    """
+
+    kind: str
+    rate: float
+
+
+EXCHANGE, WALK, TREND = "exchange", "walk", "trend"
+
+DRIFT_RATES = {
+    EXCHANGE: (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0),
+    WALK: (0.1, 0.25, 0.5, 1.0, 2.0),
+    TREND: (0.025, 0.05, 0.1),
+}
+"""`exchange`: every prompt has a normal score z <- sqrt(1 - rate^2) z + rate N(0, 1), and the rates of the pool, which stay the same, are dealt out in the order of
+the scores; at 0 nothing moves, at 1 every update deals anew. `walk`: logit p <- logit p + rate N(0, 1). `trend`: logit p <- logit p + rate, for all prompts. The last
+two start between -`LOGIT_END` and `LOGIT_END` and are reflected there, so that hopeless and mastered prompts can move."""
+
+LOGIT_END = 6.0
+"""A success rate of .0025, or .9975."""
