@@ -1,18 +1,26 @@
 """Stopping rules: their exact cost per effective group on a U-shaped population."""
 
 from collections.abc import Callable
+from functools import cache
 
+import jax
 import numpy as np
 
 from tests.planted_bugs.defect import relative_error
-from tests.theory.allocation.truth import visit
 from theory.allocation.policies.sara import table
-from theory.allocation.priors import beta
+from theory.allocation.priors import BetaMixture, beta, mixture
 from theory.allocation.sequential import ActionTable
+from theory.exact.allocation.action_table import rule_of_table
+from theory.exact.allocation.lattice import characteristics, cost_per_effective_group
 
 GROUP = 8
 RATES = np.concatenate([np.zeros(8), np.ones(8), np.linspace(0.04, 0.9, 16)])
 TOY = "half of the prompts at 0 or 1, half between, n = 8"
+
+
+def population() -> BetaMixture:
+    """All rates, equally likely."""
+    return mixture((), [(1 / RATES.size, float(rate)) for rate in RATES])
 
 
 def sara(group_size: int) -> ActionTable:
@@ -20,11 +28,14 @@ def sara(group_size: int) -> ActionTable:
     return table(beta(1.0, 1.0), group_size)
 
 
+@cache
+def cost(rule: Callable[[int], ActionTable]) -> float:
+    """Rollouts spent for a mixed group."""
+    with jax.enable_x64(True):
+        found = characteristics(rule_of_table(rule(GROUP)), population(), GROUP)
+        return float(cost_per_effective_group(found))
+
+
 def of_cost(build: Callable[[int], ActionTable]) -> float:
-    """Relative error of the rollouts spent for a mixed group."""
-
-    def cost(rule: Callable[[int], ActionTable]) -> float:
-        found = visit(rule(GROUP), RATES, GROUP)
-        return found.rollouts / found.trained
-
+    """Relative error of that cost."""
     return relative_error(cost(build), cost(sara))

@@ -3,10 +3,11 @@
 found = characteristics(threshold_rules(beta(1.0, 1.0), 8, thresholds), population, 8)
 cost_per_effective_group(found), false_abandonment(found), missed_share(found)
 
-Any sequential rule runs on `lattice`; `claims` (SARA), `pilot_commit` and `hora` have what is special to one rule, `objective` what each
+Any sequential rule runs on `lattice`, a policy's own table too (`action_table`); `claims` (SARA), `pilot_commit` and `hora` have what is special to one rule, `objective` what each
 one optimises, `prior_free` a guarantee without a prior. `fresh_stream`, `finite_pool` and `relaxation` have the optimum.
 """
 
+from theory.exact.allocation.action_table import rule_of_table as rule_of_table
 from theory.exact.allocation.claims import run_length_rules as run_length_rules
 from theory.exact.allocation.claims import threshold_rules as threshold_rules
 from theory.exact.allocation.lattice import Characteristics as Characteristics
