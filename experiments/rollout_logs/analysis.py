@@ -235,7 +235,8 @@ class SampleView(NamedTuple):
         tokens: completion length, or None.
         finish_reason: or None.
         error: or None.
-        text: completion, cut to a stated length by whoever fills this, or None where the log has none.
+        text: the completion or its beginning, or None where the log has none.
+        text_length: characters of the whole completion, or None where `text` is whole.
     """
 
     prompt_id: Identifier
@@ -249,6 +250,7 @@ class SampleView(NamedTuple):
     finish_reason: str | None
     error: str | None
     text: str | None
+    text_length: int | None = None
 
 
 class Analysis(NamedTuple):

@@ -119,10 +119,10 @@ def sample_views(connection: duckdb.DuckDBPyConnection, success: Success) -> tup
     rows = all_rows(
         connection,
         "SELECT prompt, sample_number, sample_text, answer, answer_raw, "
-        f"{outcome_sql(success)} AS outcome, reward, score, completion_tokens, finish_reason, error, completion "
+        f"{outcome_sql(success)} AS outcome, reward, score, completion_tokens, finish_reason, error, completion, completion_length "
         f"FROM staged JOIN prompts USING (prompt) WHERE code < {TASKS_WITH_SAMPLES} "
-        "QUALIFY row_number() OVER (PARTITION BY code ORDER BY sample_number, sample_text, answer, completion, reward, score) "
-        f"<= {SAMPLES_OF_TASK} ORDER BY code, sample_number, sample_text, answer, completion, reward, score",
+        "QUALIFY row_number() OVER (PARTITION BY code ORDER BY sample_number, sample_text, answer, completion, trajectory, reward, score) "
+        f"<= {SAMPLES_OF_TASK} ORDER BY code, sample_number, sample_text, answer, completion, trajectory, reward, score",
     )
     return tuple(_view(*row) for row in rows)
 
@@ -138,7 +138,7 @@ def _view(
     score: float | None,
     *rest: Any,
 ) -> SampleView:
-    tokens, reason, error, completion = rest
+    tokens, reason, error, completion, length = rest
     return SampleView(
         prompt_id=prompt,
         sample_id=text if number is None else number,
@@ -151,6 +151,7 @@ def _view(
         finish_reason=reason,
         error=error,
         text=completion,
+        text_length=length,
     )
 
 

@@ -112,6 +112,7 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
     ),
     NarrowColumn("turn_log_ratios", "DOUBLE[]", (TURN_RATIOS, "turn_lengths"), TURN_RATIOS),
     NarrowColumn("completion", "VARCHAR", ("_text",), "_text"),
+    NarrowColumn("completion_length", "BIGINT", ("_text",), "_text_length"),
 )
 
 
@@ -119,7 +120,14 @@ NARROW_COLUMNS: tuple[NarrowColumn, ...] = (
 COUNTED = tuple(
     column.name
     for column in NARROW_COLUMNS
-    if column.name not in {"prompt", "answer_raw", "missing_logp_tokens", "zero_logp_tokens"}
+    if column.name
+    not in {
+        "prompt",
+        "answer_raw",
+        "completion_length",
+        "missing_logp_tokens",
+        "zero_logp_tokens",
+    }
 )
 
 

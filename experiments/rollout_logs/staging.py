@@ -28,13 +28,15 @@ from experiments.rollout_logs.reading import OpenedLogs
 from experiments.rollout_logs.records import Row
 from experiments.rollout_logs.typed_fields import (
     ARROW_SCHEMA,
+    TEXT_FIELD,
     TOKEN_RATIOS,
     TYPED_FIELDS,
     typed_row,
 )
 
 _BATCH = 20_000
-_BATCH_TOKENS = 4_000_000  # with a log ratio of their own
+_BATCH_BYTES = 32_000_000  # of texts, token ids and log ratios by token
+_LONG = ("answer", "answer_raw", "tokens", TEXT_FIELD)
 _EXAMPLES = 5
 
 
@@ -126,18 +128,17 @@ def stage_checked(
     path = folder / "typed.parquet"
     with pq.ParquetWriter(path, ARROW_SCHEMA, compression="lz4") as writer:
         batch: list[dict[str, Any]] = []
-        tokens = 0
+        size = 0
         for record in track(opened.records(), "reading rows"):
             rows += 1
             if isinstance(record, Row):
                 seen |= record.values.keys()
                 typed = typed_row(record.values)
                 batch.append(typed)
-                ratios = typed[TOKEN_RATIOS]
-                tokens += 0 if ratios is None else len(ratios)
-                if len(batch) == _BATCH or tokens > _BATCH_TOKENS:
+                size += _size(typed)
+                if len(batch) == _BATCH or size > _BATCH_BYTES:
                     writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=ARROW_SCHEMA))
-                    batch, tokens = [], 0
+                    batch, size = [], 0
                 continue
             excluded[record.reason] += 1
             places = examples.get(record.reason, ())
@@ -147,6 +148,13 @@ def stage_checked(
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=ARROW_SCHEMA))
     _fill(connection, path, seen)
     return Staged(rows, dict(excluded), examples)
+
+
+def _size(typed: Mapping[str, Any]) -> int:
+    """Bytes of the fields that have no bound."""
+    ratios = typed[TOKEN_RATIOS]
+    texts = sum(len(typed[name]) for name in _LONG if typed[name] is not None)
+    return texts + (0 if ratios is None else ratios.nbytes)
 
 
 def stage_batches(

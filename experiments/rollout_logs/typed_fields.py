@@ -4,6 +4,7 @@ An identifier is compared as text there, so that `7` and `"7"` name one prompt. 
 their equality and length matter; what has no use in a statistic is not carried.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -23,21 +24,22 @@ from experiments.rollout_logs.schema import (
     WHOLE,
     Kind,
 )
+from experiments.rollout_logs.visible_text import TEXT_LIMIT
 
 # Of rows with log probabilities by token: log ratios of tokens and of turns.
 TOKEN_RATIOS, TURN_RATIOS = "_token_log_ratios", "_turn_log_ratios"
 
 # Beside the fields of the schema: see `experiments.rollout_logs.records.PRIVATE`.
-TEXT_FIELD = "_text"
+TEXT_FIELD, TEXT_LENGTH = "_text", "_text_length"
 _PRIVATE = {
     TEXT_FIELD: ("VARCHAR", pa.string()),
+    TEXT_LENGTH: ("BIGINT", pa.int64()),
     "_prompt_hashed": ("BOOLEAN", pa.bool_()),
     "_missing_logp_tokens": ("BIGINT", pa.int64()),
     "_zero_logp_tokens": ("BIGINT", pa.int64()),
     TOKEN_RATIOS: ("DOUBLE[]", pa.list_(pa.float64())),
     TURN_RATIOS: ("DOUBLE[]", pa.list_(pa.float64())),
 }
-LONGEST_TEXT = 20_000  # characters of a completion that are kept to be looked at
 
 
 class TypedField(NamedTuple):
@@ -129,7 +131,7 @@ def typed_value(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name == TEXT_FIELD:
-        return str(value)[:LONGEST_TEXT]
+        return str(value)[:TEXT_LIMIT]
     if name in _PRIVATE:
         return value
     kind = BY_NAME[name].kind
@@ -151,9 +153,20 @@ def typed_row(values: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         Field -> value for every field of `ARROW_SCHEMA`.
     """
-    return {name: typed_value(name, values.get(name)) for name in ARROW_SCHEMA.names} | _ratios(
-        values
-    )
+    typed = {name: typed_value(name, values.get(name)) for name in ARROW_SCHEMA.names}
+    return typed | _whole_text(values) | _ratios(values)
+
+
+def _whole_text(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a completion beside its beginning: its length, and a hash that tells it from others that begin alike."""
+    text = values.get(TEXT_FIELD)
+    if text is None:
+        return {}
+    whole: dict[str, Any] = {TEXT_LENGTH: len(text)}
+    told_apart = values.get("text_sha256") is not None or values.get("tokens") is not None
+    if len(text) > TEXT_LIMIT and not told_apart:
+        whole["text_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    return whole
 
 
 def _ratios(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ LINE_LIMIT = 1_000
 """Characters shown of a reason or a message."""
 
 TEXT_LIMIT = 2_000
-"""Characters shown of a completion."""
+"""Characters kept and shown of a completion."""
 
 # Controls, formats (directions, zero widths), halves of surrogate pairs, unassigned, private; separators of lines.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
@@ -36,21 +36,24 @@ def visible(text: str) -> str:
     return _NOT_PLAIN.sub(_shown, text)
 
 
-def shortened(text: str, limit: int) -> str:
+def shortened(text: str, limit: int, length: int | None = None) -> str:
     """The beginning of a text, made visible, and how long all of it is where it was cut.
 
     Args:
         text: anything.
         limit: characters of the text that are shown.
+        length: characters of the whole, where the text is its beginning.
 
     Returns:
         The visible text; "(empty)" for an empty one, which would look like an absent one.
     """
     if not text:
         return "(empty)"
-    if len(text) <= limit:
+    length = len(text) if length is None else length
+    if length <= limit:
         return visible(text)
-    return f"{visible(text[:limit])} ... (the first {limit:,} of {len(text):,} characters)"
+    shown = text[:limit]
+    return f"{visible(shown)} ... (the first {len(shown):,} of {length:,} characters)"
 
 
 def on_one_line(text: str, limit: int) -> str:

@@ -92,3 +92,11 @@ def test_a_page_is_not_written_over_its_log(tmp_path: Path) -> None:
     assert main(["analyze", str(path), "--html", str(path)]) == 2
     assert main(["analyze", str(path), "--html", str(tmp_path / "none" / "page.html")]) == 2
     assert path.read_bytes() == before
+
+
+def test_a_long_completion_begins_on_the_page_with_its_whole_length(tmp_path: Path) -> None:
+    rows = [{"task_id": "t", "completion": "y" * 123_456, "passed": True}]
+    path, page = write_log(tmp_path / "log.jsonl", rows), tmp_path / "page.html"
+    assert main(["analyze", str(path), "--html", str(page)]) == 0
+    (block,) = Page(page.read_text(encoding="utf-8")).named("pre")
+    assert block.text == "y" * 2000 + " ... (the first 2,000 of 123,456 characters)"

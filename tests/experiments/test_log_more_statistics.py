@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.experiments.rollout_log_tools import analyze, by_name, code, value, verdicts, write_log
+from tests.experiments.rollout_log_tools import (
+    analyze,
+    by_name,
+    code,
+    value,
+    verdicts,
+    warned,
+    write_log,
+)
 from theory.estimators.coverage import g_pass_at_k, pass_at_k_sampling_variance
 from theory.estimators.indicators import length_coupling, optimism_gap, pay, repeated
 from theory.estimators.off_policy import noise_corrected_pass_at_k
@@ -83,6 +91,16 @@ def test_equal_texts_under_other_ids_are_counted(tmp_path: Path) -> None:
     assert warning(rows) is None
     rows[0]["text_sha256"] = rows[1]["text_sha256"] = None
     assert warning(rows) is None
+
+
+def test_long_texts_that_begin_alike_are_not_equal(tmp_path: Path) -> None:
+    """Texts are kept in part; what tells them apart is the whole."""
+    begins = "x" * 120_000
+    texts = [begins, begins, begins + "a", begins + "b", begins[:-1], "x"]
+    rows = [{"task_id": "t", "completion": text, "passed": True} for text in texts]
+    found = analyze(write_log(tmp_path / "log.jsonl", rows))
+    assert value(found, "unique_trajectory_rate") == pytest.approx(5 / 6)
+    assert warned(found)["R2"] == 1
 
 
 def _scored(num_tasks: int = 24, num_samples: int = 6) -> list[dict[str, Any]]:

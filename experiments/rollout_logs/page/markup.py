@@ -67,18 +67,19 @@ def from_log(text: str, limit: int) -> Markup:
     return element("bdi", on_one_line(text, limit))
 
 
-def lines_from_log(text: str, limit: int) -> Markup:
+def lines_from_log(text: str, limit: int, length: int | None = None) -> Markup:
     """Text of a log with its lines.
 
     Args:
         text: anything.
         limit: characters shown.
+        length: characters of the whole, where the text is its beginning.
 
     Returns:
         A block of text in which line feeds and tabs stay.
     """
     # The first line feed after <pre> is dropped by HTML: the isolating element stands before it.
-    return element("pre", element("bdi", shortened(text, limit)))
+    return element("pre", element("bdi", shortened(text, limit, length)))
 
 
 def _attribute(name: str, value: str | bool | None) -> str:

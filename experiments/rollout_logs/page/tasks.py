@@ -218,7 +218,7 @@ def _sample(sample: SampleView) -> Markup:
     if sample.error is not None:
         entries.append(("error", from_log(sample.error, LINE_LIMIT)))
     if sample.text is not None:
-        entries.append(("completion", lines_from_log(sample.text, TEXT_LIMIT)))
+        entries.append(("completion", lines_from_log(sample.text, TEXT_LIMIT, sample.text_length)))
     name = "Sample"
     heading = (
         element("h4", name)
