@@ -169,7 +169,7 @@ def to_document(method: str, budget: int, state: PoolState, requests: Requests) 
                 "prompt_id": prompt_id,
                 "additional": additional,
                 "decision": names[decision],
-                "score": score,
+                "score": score + 0.0,  # a zero has no sign
             }
             for prompt_id, additional, decision, score in zip(
                 state.prompt_ids, *columns, strict=True

@@ -20,6 +20,11 @@ from theory.errors import InvalidInput
 
 LARGEST_COUNT = 10**9
 _WEIGHTS_MAY_MISS = 1e-6
+_LEAST_PARAMETER, _LARGEST_PARAMETER = (
+    1e-100,
+    1e100,
+)  # of a Beta: beyond them products leave the range of doubles
+_MOST_VISITS = 50_000_000  # prompts times updates, 16 bytes each
 
 
 class PoolState(NamedTuple):
@@ -79,6 +84,11 @@ def read_state(path: Path) -> PoolState:
         counts[row - 1] = [_count(fields[each], where, each) for each in ("successes", "failures")]
         histories.append(_history(fields.get("history"), where))
     prior = _prior(document["prior"], f"{path}, field 'prior'") if "prior" in document else None
+    longest = max(len(history) for history in histories)
+    if longest * len(histories) > _MOST_VISITS:
+        raise InvalidInput(
+            f"{path}, field 'history': {len(histories)} prompts and up to {longest} updates are more than {_MOST_VISITS} entries, keep the latest updates"
+        )
     return PoolState(tuple(ids), counts[:, 0], counts[:, 1], _aligned(histories), prior)
 
 
@@ -174,10 +184,12 @@ def _aligned(histories: list[list[list[int]]]) -> Int64[np.ndarray, "U P 2"]:
 
 
 def _prior(value: Any, where: str) -> BetaMixture:
-    if isinstance(value, dict) and "mixture" not in value:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where}: must be an object with a and b, or with mixture")
+    if "mixture" not in value:
         fields = _object(cast(Any, value), where, ("a", "b"))
-        return beta(*(_positive(fields[name], where, name) for name in ("a", "b")))
-    parts = _object(value, where, ("mixture",))["mixture"]
+        return beta(*(_parameter(fields[name], where, name) for name in ("a", "b")))
+    parts = _object(cast(Any, value), where, ("mixture",))["mixture"]
     if not isinstance(parts, list) or not parts:
         raise InvalidInput(f"{where}, field 'mixture': must be a list of one part or more")
     betas: list[tuple[float, float, float]] = []
@@ -189,8 +201,8 @@ def _prior(value: Any, where: str) -> BetaMixture:
             points.append((_positive(fields["weight"], at, "weight"), _point(fields["point"], at)))
         else:
             fields = _object(part, at, ("weight", "a", "b"))
-            weight, a, b = (_positive(fields[name], at, name) for name in ("weight", "a", "b"))
-            betas.append((weight, a, b))
+            a, b = (_parameter(fields[name], at, name) for name in ("a", "b"))
+            betas.append((_positive(fields["weight"], at, "weight"), a, b))
     total = math.fsum([part[0] for part in betas] + [part[0] for part in points])
     if abs(total - 1) > _WEIGHTS_MAY_MISS:
         raise InvalidInput(f"{where}, field 'mixture': the weights sum to {total:.6g}, must be 1")
@@ -214,6 +226,15 @@ def _positive(value: Any, where: str, name: str) -> float:
     number = _number(value)
     if not 0 < number < math.inf:
         raise InvalidInput(f"{where}, field '{name}': must be a number above 0")
+    return number
+
+
+def _parameter(value: Any, where: str, name: str) -> float:
+    number = _positive(value, where, name)
+    if not _LEAST_PARAMETER <= number <= _LARGEST_PARAMETER:
+        raise InvalidInput(
+            f"{where}, field '{name}': must be from {_LEAST_PARAMETER:g} to {_LARGEST_PARAMETER:g}"
+        )
     return number
 
 

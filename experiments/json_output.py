@@ -24,6 +24,7 @@ from experiments.output import open_output
 
 _AS_THEY_ARE = (str, int, bool)
 _NON_FINITE = {"NaN": math.nan, "infinity": math.inf, "-infinity": -math.inf}
+_scalar = json.JSONEncoder(allow_nan=False).encode  # made once; `json.dumps` makes one a call
 
 
 def write_json(value: object, destination: str | Path) -> None:
@@ -186,7 +187,3 @@ def _render(plain: Any, indent: str) -> str:
         lines = [inner + _render(item, inner) for item in cast(list[Any], plain)]
         return "[\n" + ",\n".join(lines) + f"\n{indent}]"
     return _scalar(plain)
-
-
-def _scalar(plain: Any) -> str:
-    return json.dumps(plain, allow_nan=False)

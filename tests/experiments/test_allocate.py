@@ -252,94 +252,27 @@ def test_budgets_are_never_passed(
         assert all(isinstance(row["score"], float | int) for row in document["prompts"])
 
 
-P1 = {"prompt_id": "x", "successes": 1, "failures": 1}
-GOOD = {"prompts": [P1]}
-BAD: dict[str, Any] = {
-    "not JSON": "{",
-    "a list": [],
-    "no prompts": {"prompts": []},
-    "prompts are no list": {"prompts": {}},
-    "unknown key": GOOD | {"priors": {"a": 1, "b": 1}},
-    "unknown key of a prompt": {"prompts": [P1 | {"sucesses": 1}]},
-    "missing count": {"prompts": [{"prompt_id": "x", "successes": 1}]},
-    "negative count": {"prompts": [P1 | {"failures": -1}]},
-    "fraction": {"prompts": [P1 | {"failures": 1.5}]},
-    "boolean": {"prompts": [P1 | {"failures": True}]},
-    "text": {"prompts": [P1 | {"failures": "1"}]},
-    "NaN": '{"prompts": [{"prompt_id": "x", "successes": NaN, "failures": 1}]}',
-    "infinity": '{"prompts": [{"prompt_id": "x", "successes": Infinity, "failures": 1}]}',
-    "huge": {"prompts": [P1 | {"failures": 10**30}]},
-    "two of one id": {"prompts": [P1, P1]},
-    "key twice": '{"prompts": [{"prompt_id": "x", "successes": 1, "successes": 1, "failures": 1}]}',
-    "null id": {"prompts": [P1 | {"prompt_id": None}]},
-    "history of numbers": {"prompts": [P1 | {"history": [3]}]},
-    "history of three": {"prompts": [P1 | {"history": [[1, 2, 3]]}]},
-    "negative history": {"prompts": [P1 | {"history": [[1, -2]]}]},
-    "history is an object": {"prompts": [P1 | {"history": {}}]},
-    "prior is a list": GOOD | {"prior": []},
-    "prior of zero": GOOD | {"prior": {"a": 0, "b": 1}},
-    "prior is NaN": '{"prompts": [{"prompt_id": "x", "successes": 1, "failures": 1}], "prior": {"a": NaN, "b": 1}}',
-    "prior without b": GOOD | {"prior": {"a": 1}},
-    "prior of both kinds": GOOD | {"prior": {"a": 1, "b": 1, "mixture": []}},
-    "empty mixture": GOOD | {"prior": {"mixture": []}},
-    "point outside": GOOD | {"prior": {"mixture": [{"weight": 1, "point": 1.2}]}},
-    "weights miss 1": GOOD | {"prior": {"mixture": [{"weight": 0.5, "point": 0.5}]}},
-    "negative weight": GOOD
-    | {"prior": {"mixture": [{"weight": -1, "a": 1, "b": 1}, {"weight": 2, "point": 0.5}]}},
-    "point and Beta": GOOD | {"prior": {"mixture": [{"weight": 1, "a": 1, "b": 1, "point": 0}]}},
-    "excluded by the prior": GOOD | {"prior": {"mixture": [{"weight": 1, "point": 0}]}},
-}
+def test_ends_of_the_range_of_priors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The narrowest and the widest prior: a coin, and prompts that are all right or all wrong."""
+    pool = [{"prompt_id": "x", "successes": 0, "failures": 1}]
+    chances: list[float] = []
+    for size in (1e100, 1e-100):
+        state = {"prompts": pool, "prior": {"a": size, "b": size}}
+        document = allocate(tmp_path, capsys, "--method", "sara", "--budget", "9", state=state)
+        chances.append(document["prompts"][0]["score"])
+    assert chances == [
+        pytest.approx(1 - 0.5**7),
+        pytest.approx(sum(1e-100 / k for k in range(1, 8))),
+    ]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_states(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """Exit status 2 and one line; nothing on stdout."""
-    path = write(tmp_path, BAD[name])
-    assert main([path, "--method", "hora", "--budget", "3", "--json", "-"]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and len(said.err.splitlines()) == 1
-    assert said.err.startswith("rolloutlab allocate: ")
-
-
-OPTIONS: list[list[str]] = [
-    ["--method", "horra", "--budget", "3"],
-    ["--method", "hora", "--budget", "-1"],
-    ["--method", "hora", "--budget", "nan"],
-    ["--method", "hora", "--budget", "1.5"],
-    ["--method", "hora"],
-    ["--budget", "3"],
-    ["--method", "hora", "--budget", "99999999999999999"],
-    ["--method", "hora", "--budget", "3", "--group-size", "0"],
-    ["--method", "sara", "--budget", "3", "--group-size", "1"],
-    ["--method", "sara", "--budget", "3", "--tau-low", "1.5"],
-    ["--method", "sara", "--budget", "3", "--tau-low", "nan"],
-    ["--method", "sara", "--budget", "3", "--tau-low", "0.5", "--tau-high", "0.4"],
-    ["--method", "hora", "--budget", "3", "--tau-low", "0.4"],
-    ["--method", "hora", "--budget", "3", "--cap", "0"],
-    ["--method", "knapsack", "--budget", "3", "--max", "1"],
-    ["--method", "pods", "--budget", "3", "--kept", "9"],
-    ["--method", "pilot-commit", "--budget", "3", "--pilots", "0"],
-    ["--method", "vip", "--budget", "3", "--cap", "1"],
-    ["--method", "uniform", "--budget", "3", "--mass-aware"],
-]
-
-
-@pytest.mark.parametrize("words", OPTIONS, ids=" ".join)
-def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
-    """The same."""
-    path = write(tmp_path, GOOD)
-    assert main([path, *words]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and len(said.err.splitlines()) == 1
-
-
-def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nor a folder, nor a result over the state."""
-    for path in (str(tmp_path / "none.json"), str(tmp_path)):
-        assert main([path, "--method", "hora", "--budget", "3"]) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
-    state = write(tmp_path, GOOD)
-    assert main([state, "--method", "hora", "--budget", "3", "--json", state]) == 2
+def test_zeros_have_no_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A full group without a success has chance 0, not -0."""
+    pool = [{"prompt_id": "x", "successes": 0, "failures": 8}]
+    document = allocate(
+        tmp_path, capsys, "--method", "sara", "--budget", "9", state={"prompts": pool}
+    )
+    assert str(document["prompts"][0]["score"]) == "0.0"
 
 
 def test_a_person_sees_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
