@@ -23,10 +23,12 @@ STATE = git rev-parse --git-dir >/dev/null 2>&1 && { git ls-files -coz --exclude
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint figures bench bench-gpu constraints clean
+.PHONY: help install demo test test-slow lint figures bench bench-gpu constraints clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(VENV)/.installed ## the program into .venv, as .venv/bin/rolloutlab
 
 demo: $(VENV)/.installed ## power against temperature on toy models and on a transformer, and every kernel against the truth: tables and figures (installs on first use)
 	$(BIN)/rolloutlab power-vs-temperature --alpha 2

@@ -13,8 +13,8 @@ from experiments.rollout_logs.pooled_scores import outcome_sql
 from experiments.rollout_logs.task_table import Column, Log, Success
 
 MOST_TASKS = 2000
-TASKS_WITH_SAMPLES = 40
-SAMPLES_OF_TASK = 16
+TASKS_WITH_SAMPLES = 100
+SAMPLES_OF_TASK = 8
 LENGTH_BINS = 20
 
 

@@ -68,7 +68,8 @@ def drop_copies(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str
         "SELECT prompt, sample, count(*) FROM copies WHERE differ GROUP BY ALL ORDER BY prompt, sample LIMIT 1",
     ):
         raise InvalidInput(
-            f"prompt '{prompt}', sample '{sample}': {times} different rows, give each row a sample_id of its own or drop the wrong ones"
+            f"prompt '{prompt}', sample '{sample}': {times} different rows, give each row a sample_id of its own, drop the wrong ones, "
+            "or analyze the logs of different runs one at a time"
         )
     found = all_rows(
         connection,

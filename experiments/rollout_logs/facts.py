@@ -48,6 +48,7 @@ class Facts(NamedTuple):
         behavior_is_base: rows where both are equal, of those that have both and were tempered or cut.
         branches: of rows whose branch is a list of steps, mean number of different first steps and of different first two steps of a prompt,
             or None.
+        steps: steps of training that rows are of, where no prompt has rows of two; else 0.
         zero_logp_share: share of the tokens with a recorded log probability of exactly 0, or None.
         policy: whose rollouts these are.
     """
@@ -74,6 +75,7 @@ class Facts(NamedTuple):
     like_means: tuple[float, float] | None
     behavior_is_base: int
     branches: tuple[float, float] | None
+    steps: int
     zero_logp_share: float | None
     policy: PolicyRecord
 
@@ -133,6 +135,7 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
         cut_rule=numbers["cut_rule"],
         like_means=_like_means(connection, numbers),
         behavior_is_base=numbers["behavior_is_base"],
+        steps=_steps(connection) if present["step"] else 0,
         branches=_branches(connection) if present["branch_id"] else None,
         zero_logp_share=numbers["zero_share"],
         policy=_policy(distinct),
@@ -149,6 +152,14 @@ def unusable(name: str) -> str:
         An expression.
     """
     return f"({name} > 0 OR NOT isfinite({name}) OR {name} <= {SENTINEL})"
+
+
+def _steps(connection: duckdb.DuckDBPyConnection) -> int:
+    return one_number(
+        connection,
+        "SELECT CASE WHEN bool_or(least < most) THEN 0 ELSE count(DISTINCT least) END FROM "
+        "(SELECT min(step) AS least, max(step) AS most FROM staged GROUP BY prompt)",
+    )
 
 
 def _numbers(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def render_html(analysis: Analysis) -> str:
 
 
 def _sections(analysis: Analysis) -> list[tuple[str, str, Markup]]:
-    opened = tasks.opened_tasks(analysis.samples)
+    opened = tasks.opened_tasks(analysis.samples, analysis.tasks)
     num_tasks = max(analysis.counts.prompts, len(analysis.tasks))
     found = [
         ("summary", "Summary", summary.summary(analysis)),

@@ -1,6 +1,8 @@
 """An analysis on a terminal or in a pipe: the headline, what is refused and why, and every number with its interval."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.padding import Padding
@@ -11,6 +13,7 @@ from experiments.rollout_logs.visible_text import LINE_LIMIT, NAME_LIMIT, on_one
 from experiments.rollout_logs.wording import (
     LEADS,
     code_order,
+    compact,
     headlines,
     in_sections,
     interval,
@@ -20,6 +23,7 @@ from experiments.rollout_logs.wording import (
     refusals_of,
     samples,
     why_and_mend,
+    without_k,
 )
 from experiments.terminal import make_table, print_table
 
@@ -58,13 +62,14 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
     if refusals := refusals_of(analysis.statistics):
         console.print()
         _say(console, "Refused, because this log cannot support them honestly")
-    for refusal in refusals:
-        why, mend = why_and_mend(refusal.code, refusal.reason)
-        names = ", ".join(on_one_line(name, NAME_LIMIT) for name in refusal.names)
-        _say(console, f"{on_one_line(refusal.code, NAME_LIMIT)}: {names}", indent=2)
-        _say(console, on_one_line(why, LINE_LIMIT), indent=6)
+    parted = [(one, *why_and_mend(one.code, one.reason)) for one in refusals]
+    for (code, mend), members in groupby(parted, lambda one: (one[0].code, one[2])):
+        for refusal, why, _ in members:
+            names = ", ".join(on_one_line(name, NAME_LIMIT) for name in compact(refusal.names))
+            _say(console, f"{on_one_line(code, NAME_LIMIT)}: {names}", indent=2)
+            _say(console, on_one_line(why, LINE_LIMIT), indent=6)
         if mend is not None:
-            _say(console, f"To have it honestly: {on_one_line(mend, LINE_LIMIT)}", indent=6)
+            _say(console, f"To have it honestly: {on_one_line(mend, LINE_LIMIT)}", indent=4)
     _print_warnings(analysis, console)
 
 
@@ -81,12 +86,27 @@ def _opening(analysis: Analysis) -> Iterable[str]:
     )
     for reason, count in counts.excluded.items():
         yield f"  left out, {on_one_line(reason, NAME_LIMIT)}: {number(count)}"
+    if analysis.field_map:
+        yield f"read: {', '.join(_fields(analysis.field_map))}"
+    if analysis.absent:
+        absent = ", ".join(on_one_line(name, NAME_LIMIT) for name in analysis.absent)
+        yield f"not in this log: {absent}"
+    for name in ("success", "answer rules"):
+        if name in analysis.options:
+            yield f"{name}: {on_one_line(analysis.options[name], LINE_LIMIT)}"
     for main in headlines(analysis.statistics)[:1]:
         if main.value is not None:
             yield f"{on_one_line(main.name, NAME_LIMIT)} = {number(main.value)} {interval(main.interval)}"
     refused = sum(one.refusal is not None for one in analysis.statistics)
     total = plural(len(analysis.statistics), "number")
     yield f"{refused} of {total} refused, {plural(len(analysis.warnings), 'warning')}"
+
+
+def _fields(field_map: Mapping[str, str]) -> Iterable[str]:
+    """Canonical fields, and the field of the log where that has another name."""
+    for name, source in field_map.items():
+        field, origin = on_one_line(name, NAME_LIMIT), on_one_line(source, NAME_LIMIT)
+        yield field if name == source else f"{field} from {origin}"
 
 
 def _is_given(statistic: Statistic) -> bool:
@@ -100,16 +120,8 @@ def _refused(statistics: Iterable[Statistic]) -> Iterable[str]:
         if not _is_given(statistic):
             found.setdefault(str(statistic.refusal), []).append(statistic.name)
     for code, names in found.items():
-        yield f"refused {on_one_line(code, NAME_LIMIT)}: {', '.join(_by_family(names))}"
-
-
-def _by_family(names: Iterable[str]) -> Iterable[str]:
-    """`pass@1, pass@2, ess` as `pass@1,2` and `ess`."""
-    families: dict[str, list[str]] = {}
-    for name in names:
-        family, mark, k = on_one_line(name, NAME_LIMIT).partition("@")
-        families.setdefault(family + mark, []).append(k)
-    return [family + ",".join(ks) for family, ks in families.items()]
+        words = ", ".join(on_one_line(name, NAME_LIMIT) for name in compact(names))
+        yield f"refused {on_one_line(code, NAME_LIMIT)}: {words}"
 
 
 def _cells(statistic: Statistic) -> tuple[str, ...]:
@@ -124,22 +136,41 @@ def _cells(statistic: Statistic) -> tuple[str, ...]:
 
 def _making(statistics: Iterable[Statistic]) -> Iterable[str]:
     """Estimator, unit and kind of interval, once for all numbers that share them."""
-    found: dict[str, list[str]] = {}
+    kinds: dict[str, list[Statistic]] = {}
     for statistic in statistics:
-        if statistic.value is None:
-            continue
-        parts = [f"unit {on_one_line(statistic.unit, NAME_LIMIT)}"]
-        if statistic.estimator:
-            parts.insert(0, on_one_line(statistic.estimator, LINE_LIMIT))
-        if statistic.interval is not None:
-            record = statistic.interval
-            method = on_one_line(record.method, NAME_LIMIT)
-            parts.append(f"{percent(record.level)} interval, {method}")
-        else:
-            parts.append("no interval")
-        name = on_one_line(statistic.name, NAME_LIMIT)
-        found.setdefault("; ".join(parts), []).append(name)
-    return [f"{', '.join(names)}: {made}" for made, names in found.items()]
+        if statistic.value is not None:
+            kinds.setdefault(without_k(statistic.name)[0], []).append(statistic)
+    found: dict[str, list[str]] = {}
+    for members in kinds.values():
+        shared = _for_all_k(members)
+        for statistic in members:
+            found.setdefault(shared or _made(statistic), []).append(statistic.name)
+    for made, names in found.items():
+        yield f"{', '.join(on_one_line(name, NAME_LIMIT) for name in compact(names))}: {made}"
+
+
+def _made(statistic: Statistic) -> str:
+    parts = [f"unit {on_one_line(statistic.unit, NAME_LIMIT)}"]
+    if statistic.estimator:
+        parts.insert(0, on_one_line(statistic.estimator, LINE_LIMIT))
+    if statistic.interval is not None:
+        record = statistic.interval
+        method = on_one_line(record.method, NAME_LIMIT)
+        parts.append(f"{percent(record.level)} interval, {method}")
+    else:
+        parts.append("no interval")
+    return "; ".join(parts)
+
+
+def _for_all_k(statistics: Sequence[Statistic]) -> str | None:
+    """How statistics that differ in k alone were made, in terms of k; None where that is not what they differ in."""
+    made = {without_k(one.name)[1]: _made(one) for one in statistics}
+    if len(made) < 2:
+        return None
+    greatest = max(made, key=lambda k: (len(k), k))
+    words = re.sub(rf"\b{greatest}\b", "k", made[greatest])
+    fits = (re.sub(r"\bk\b", k, words) == text for k, text in made.items())
+    return words if all(fits) else None
 
 
 def _print_warnings(analysis: Analysis, console: Console) -> None:

@@ -12,6 +12,7 @@ from experiments.rollout_logs.refusals import warn
 from experiments.rollout_logs.staging import Staged
 from experiments.rollout_logs.statistics.copies import copies
 from experiments.rollout_logs.task_table import Column, Log
+from experiments.rollout_logs.wording import plural
 from theory.estimators.order import OrderSums, order_test
 
 FEW_TASKS = 20
@@ -84,7 +85,7 @@ def warnings_of(
         )
     found += _rows_of_prompts(log)
     if facts.prompts < FEW_TASKS:
-        found.append(warn("R14", f"{facts.prompts} prompts", facts.prompts))
+        found.append(warn("R14", plural(facts.prompts, "prompt"), facts.prompts))
     if facts.truncated > TRUNCATED_SHARE * facts.rows:
         found.append(
             warn(
@@ -130,6 +131,12 @@ def _rows_of_prompts(log: Log) -> list[Warned]:
     if facts.present["prompt_hashed"]:
         number = facts.present["prompt_hashed"]
         found.append(warn("R13", f"{number} rows have no prompt id", number))
+    if facts.steps > 1:
+        message = (
+            f"rows are of {facts.steps} steps and no prompt has rows of two: numbers are means over steps and their policies, "
+            "and a prompt that came again is another task; analyze the files of one step, or compare two"
+        )
+        found.append(Warned("steps", message, facts.rows))
     if "mixed_answers" in table and table["mixed_answers"].any():
         number = int(table["mixed_answers"].sum())
         message = f"{number} answers have rows of both outcomes: an answer is worth its mean; check the verdicts"

@@ -304,7 +304,19 @@ def compact(names: Sequence[str]) -> list[str]:
     """
     found: dict[tuple[str, bool], list[str]] = {}
     for name in names:
-        parts = _WITH_K.fullmatch(name)
-        key = (parts[1], True) if parts else (name, False)
-        found.setdefault(key, []).append(parts[2] if parts else "")
+        kind, k = without_k(name)
+        found.setdefault((kind, bool(k)), []).append(k)
     return [f"{kind}{','.join(ks)}" if with_k else kind for (kind, with_k), ks in found.items()]
+
+
+def without_k(name: str) -> tuple[str, str]:
+    """Take the number of samples off a name.
+
+    Args:
+        name: such as pass@8 or brier.
+
+    Returns:
+        Such as pass@ and 8; the name and an empty text where it has none.
+    """
+    parts = _WITH_K.fullmatch(name)
+    return (parts[1], parts[2]) if parts else (name, "")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from experiments.rollout_logs.analysis import Analysis, Curve, CurvePoint, Warned
 from experiments.rollout_logs.html_report import render_html
+from experiments.rollout_logs.page.charts import coverage_chart
 from experiments.rollout_logs.page.markup import element
 from experiments.rollout_logs.page.tasks import MOST_OPENED, MOST_SAMPLES, MOST_TASKS
 from experiments.rollout_logs.visible_text import on_one_line, shortened, visible
@@ -277,11 +278,13 @@ def test_a_great_log_has_a_bounded_page_that_says_what_is_missing() -> None:
         curves=(),
         lengths=(),
         reliability=(),
-        tasks=tuple(task(place)._replace(ess=None) for place in range(most)),
+        tasks=tuple(
+            task(place)._replace(ess=None, samples=MOST_SAMPLES + 3) for place in range(most)
+        ),
         samples=tuple(
             sample(f"problem-{p:03}", s)
             for p in range(MOST_OPENED + 5)
-            for s in range(MOST_SAMPLES + 3)
+            for s in range(MOST_SAMPLES)
         ),
     )
     made = made._replace(counts=made.counts._replace(prompts=5000))
@@ -297,6 +300,27 @@ def test_a_great_log_has_a_bounded_page_that_says_what_is_missing() -> None:
     text = page.named("main")[0].text
     assert text.count("3 more samples not shown") == MOST_OPENED
     assert "samples of 4,900 other tasks are not in this page" in text
+
+
+def test_columns_without_anything_are_left_out() -> None:
+    tasks = tuple(task(place)._replace(truncated=0, errors=0) for place in range(4))
+    page = Page(render_html(full_analysis(4)._replace(tasks=tasks)))
+    (table,) = [one for one in page.named("table") if one.attributes.get("id") == "tasks-table"]
+    heads = [one.text for one in page.named("th") if one.attributes.get("scope") == "col"]
+    assert "cut" not in heads and "errors" not in heads and "accuracy" in heads
+    assert "No task has: mean score, cut, errors" in table.text
+
+
+def test_curves_of_zeros_and_of_one_point() -> None:
+    flat = Curve("pass", tuple(CurvePoint(k, 0.0, 0.0, 0.0) for k in (1, 2, 4)), 9)
+    drawn = coverage_chart((flat,), None)
+    assert drawn is not None and "\u2212" not in drawn.html  # no share below 0 on the axis
+    bare, known = (
+        coverage_chart((Curve("pass", (CurvePoint(5, 0.5, *ends),), 9),), None)
+        for ends in ((None, None), (0.25, 0.75))
+    )
+    assert bare is not None and known is not None
+    assert known.html.count("<path") > bare.html.count("<path")
 
 
 def test_prompts_that_are_numbers_are_not_those_that_are_text() -> None:

@@ -103,6 +103,21 @@ def test_long_texts_that_begin_alike_are_not_equal(tmp_path: Path) -> None:
     assert warned(found)["R2"] == 1
 
 
+def test_rows_of_several_steps_without_a_common_task_are_warned_of(tmp_path: Path) -> None:
+    def steps(*of_task: int) -> int | None:
+        rows = verdicts(*[[1, 0]] * 4)
+        for row, step in zip(rows, (step for step in of_task for _ in range(2)), strict=True):
+            row["step"] = step
+        return warned(analyze(write_log(tmp_path / "log.jsonl", rows))).get("steps")
+
+    assert steps(1, 1, 2, 2) == 8
+    assert steps(3, 3, 3, 3) is None
+    rows = verdicts([1, 0], [1, 0])
+    for row, step in zip(rows, (1, 2, 1, 1), strict=True):  # one task is of both
+        row["step"] = step
+    assert "steps" not in warned(analyze(write_log(tmp_path / "log.jsonl", rows)))
+
+
 def _scored(num_tasks: int = 24, num_samples: int = 6) -> list[dict[str, Any]]:
     rng = np.random.default_rng(3)
     rows = verdicts(*_tasks(num_tasks, num_samples))

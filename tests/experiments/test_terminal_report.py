@@ -47,13 +47,33 @@ def test_every_number_is_whole_in_eighty_columns() -> None:
 
 def test_a_pipe_has_each_reason_on_one_line() -> None:
     lines = [line.strip() for line in printed(full_analysis(), width=10_000).splitlines()]
-    assert "R6: best_of_n@8, best_of_n@2" in lines
+    assert "R6: best_of_n@8,2" in lines
     assert [line for line in lines if line.startswith("To have it honestly: grade by another")]
     assert "R12: brier" in lines and "scores reach 3.5" in lines
     order = [line.partition(" ")[0] for line in lines[lines.index("Warnings") + 1 :]]
     assert order == ["R2", "R15", "unreadable"]
-    made = [line for line in lines if line.startswith("pass@1, pass@2, pass@8, oracle@N")]
+    made = [line for line in lines if line.startswith("pass@1,2,8, oracle@N")]
     assert made and made[0].endswith("unit task; 95 % interval, percentile bootstrap over tasks")
+
+
+def test_what_was_read_from_which_field_is_said_first() -> None:
+    made = full_analysis()._replace(options={"success": "correct", "answer rules": "1"})
+    lines = printed(made, width=10_000).splitlines()
+    found = lines[: lines.index("")]
+    assert "read: prompt_id from uid, correct from acc" in found
+    assert "not in this log: behavior_logp, wall_s" in found
+    assert "success: correct" in found and "answer rules: 1" in found
+
+
+def test_numbers_that_differ_in_k_alone_are_made_once() -> None:
+    words = {1: "1 - C(n - c, 1) / C(n, 1)", 8: "1 - C(n - c, 8) / C(n, 8)", 95: "1 - C(n - c, 95) / C(n, 95)"}  # fmt: skip
+    same = tuple(statistic(f"pass@{k}", 0.5, estimator=made) for k, made in words.items())
+    lines = printed(full_analysis()._replace(statistics=same), width=10_000).splitlines()
+    made = lines[lines.index("How they were made") + 1 : lines.index("Warnings") - 1]
+    # With k = 95 the level of the interval would become one, too: each on a line of its own.
+    assert len(made) == 3 and "  pass@8: 1 - C(n - c, 8) / C(n, 8);" in made[1]
+    lines = printed(full_analysis()._replace(statistics=same[:2]), width=10_000).splitlines()
+    assert any("  pass@1,8: 1 - C(n - c, k) / C(n, k); unit task; 95 %" in line for line in lines)
 
 
 def test_a_stream_without_boxes_gets_none() -> None:

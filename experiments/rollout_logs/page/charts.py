@@ -97,8 +97,7 @@ def coverage_chart(curves: Sequence[Curve], oracle: Statistic | None) -> Markup 
         panel.xaxis.set_minor_locator(NullLocator())
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_xticklabels([number(k) for k in ks[::step]])
-        if panel.get_ylim()[0] > 0:
-            panel.set_ylim(bottom=0)
+        _bound_below(panel, shown)
         legend_of(figure, panel)
     ends = "; ".join(_ends(curve) for curve in shown)
     return inline_svg(
@@ -229,9 +228,21 @@ def _draw_curve(panel: Axes, curve: Curve) -> None:
         for point in points
         if point.low is not None and point.high is not None
     ]
-    if band:
+    if len(band) == 1:  # a band of one point would be invisible
+        ((k, least, greatest),) = band
+        panel.vlines(k, least, greatest, color=look.color, alpha=0.5)
+    elif band:
         where, low, high = zip(*band, strict=True)
         panel.fill_between(where, low, high, color=look.color, alpha=0.15, linewidth=0)
+
+
+def _bound_below(panel: Axes, curves: Sequence[Curve]) -> None:
+    """From 0 up where all is above it, and up to 1 where all is 0."""
+    values = {point.value for curve in curves for point in curve.points} - {None}
+    if values == {0.0}:
+        panel.set_ylim(-0.02, 1.0)
+    elif panel.get_ylim()[0] > 0:
+        panel.set_ylim(bottom=0)
 
 
 def _label(curve: Curve) -> str:

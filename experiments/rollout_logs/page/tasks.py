@@ -34,10 +34,12 @@ class Column(NamedTuple):
     Attributes:
         heading: of the column.
         value: of a task; a number, a text of the log, or None.
+        nothing: a column in which every task has one of these is left out.
     """
 
     heading: str
     value: Callable[[TaskSummary], Value]
+    nothing: tuple[Value, ...] = (None,)
 
 
 COLUMNS = (
@@ -50,8 +52,8 @@ COLUMNS = (
     Column("mean score", lambda task: task.mean_score),
     Column("mean reward", lambda task: task.mean_reward),
     Column("mean tokens", lambda task: task.mean_tokens),
-    Column("cut", lambda task: task.truncated),
-    Column("errors", lambda task: task.errors),
+    Column("cut", lambda task: task.truncated, (None, 0)),
+    Column("errors", lambda task: task.errors, (None, 0)),
     Column("ESS", lambda task: task.ess),
 )
 
@@ -63,27 +65,35 @@ class OpenedTask(NamedTuple):
         prompt_id: its name.
         anchor: id of its place in the page.
         samples: of it in the analysis.
+        num_samples: of it in the log.
     """
 
     prompt_id: Identifier
     anchor: str
     samples: tuple[SampleView, ...]
+    num_samples: int
 
 
-def opened_tasks(samples: Sequence[SampleView]) -> dict[Identifier, OpenedTask]:
+def opened_tasks(
+    samples: Sequence[SampleView], tasks: Sequence[TaskSummary]
+) -> dict[Identifier, OpenedTask]:
     """Rows by task.
 
     Args:
         samples: of an analysis.
+        tasks: of it, with all their samples counted.
 
     Returns:
         The first tasks in the order in which they appear.
     """
+    counted = {task.prompt_id: task.samples for task in tasks}
     found: dict[Identifier, list[SampleView]] = {}
     for sample in samples:
         found.setdefault(sample.prompt_id, []).append(sample)
     return {
-        prompt_id: OpenedTask(prompt_id, f"task-{place}", tuple(rows))
+        prompt_id: OpenedTask(
+            prompt_id, f"task-{place}", tuple(rows), counted.get(prompt_id, len(rows))
+        )
         for place, (prompt_id, rows) in enumerate(list(found.items())[:MOST_OPENED], 1)
     }
 
@@ -103,7 +113,9 @@ def tasks_table(
     """
     shown = tasks[:MOST_TASKS]
     columns = [
-        column for column in COLUMNS if any(column.value(task) is not None for task in shown)
+        column
+        for column in COLUMNS
+        if any(column.value(task) not in column.nothing for task in shown)
     ]
     gone = [column.heading for column in COLUMNS if column not in columns]
     head = [
@@ -190,7 +202,7 @@ def _task_cell(value: Value) -> Markup:
 
 def _opened(task: OpenedTask) -> Markup:
     shown = task.samples[:MOST_SAMPLES]
-    less = len(task.samples) - len(shown)
+    less = task.num_samples - len(shown)
     title = fragment(
         "Task ", from_log(str(task.prompt_id), NAME_LIMIT), f", {plural(len(shown), 'sample')}"
     )
