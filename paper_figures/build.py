@@ -29,8 +29,12 @@ from paper_figures import (
     estimator_bias_and_variance,
     estimator_panels,
     first_token_ranking,
+    objective_of_rules,
+    pilot_commit_misfile,
     planted_defect_damage,
     power_on_transformers,
+    sara_failure_region,
+    sara_saving_and_errors,
     two_laws,
 )
 from paper_figures.columns import Layout, read_csv, write_csv
@@ -114,6 +118,26 @@ FIGURES: dict[str, FigureSpec] = {
         ("equal_cost_curves",),
         "At equal tokens the proposal matters more than the method: from the base model errors are least.",
     ),
+    "sara_saving_and_errors": FigureSpec(
+        sara_saving_and_errors.draw,
+        ("sara_saving_and_errors",),
+        "What SARA saves has an inner maximum over its threshold, which the population moves.",
+    ),
+    "sara_failure_region": FigureSpec(
+        sara_failure_region.draw,
+        ("sara_failure_region",),
+        "Where few prompts are hopeless or mastered SARA costs more than dynamic sampling.",
+    ),
+    "pilot_commit_misfile": FigureSpec(
+        pilot_commit_misfile.draw,
+        ("pilot_commit_misfile",),
+        "A fixed band loses nearly every mixed group of rates outside it once groups are large.",
+    ),
+    "objective_of_rules": FigureSpec(
+        objective_of_rules.draw,
+        ("objective_of_rules",),
+        "A rule that gives up early climbs another objective than the success rate.",
+    ),
 }
 
 LAYOUTS: dict[str, Layout] = {
@@ -127,6 +151,10 @@ LAYOUTS: dict[str, Layout] = {
     "estimator_against_length": estimator_panels.LAYOUT,
     "equal_cost_curves": equal_cost_curves.LAYOUT,
     "power_on_transformers": power_on_transformers.LAYOUT,
+    "sara_saving_and_errors": sara_saving_and_errors.LAYOUT,
+    "sara_failure_region": sara_failure_region.LAYOUT,
+    "pilot_commit_misfile": pilot_commit_misfile.LAYOUT,
+    "objective_of_rules": objective_of_rules.LAYOUT,
 }
 
 PDF_METADATA = {"Creator": "rolloutlab", "Producer": "matplotlib", "CreationDate": None}

@@ -3,8 +3,8 @@
 Prompt i has the posterior Beta(a_i, b_i). The hit utility H_i(m) is concave in m, its increments M_i(l) fall, so the R largest increments of all prompts are a best allocation
 and form a beginning of every row: taking one largest increment after the other, which is greedy, finds them.
 
-`large_pool` gives the same rule on infinitely many prompts exactly: after G0 probes only G0 + 1 posteriors exist, and extra rollouts go to every
-prompt whose next increment is above one level. It shows the trade: more prompts with a first success, fewer mixed groups.
+`fill` gives the same rule on infinitely many prompts of a few kinds exactly: extra rollouts go to every prompt whose next increment is above one level. In
+`large_pool` the kinds are the G0 + 1 outcomes of the probes. It shows the trade: more prompts with a first success, fewer mixed groups.
 
 Source: arXiv 2605.07114, abstract; two phases and greedy rule read at second hand; the proof and the large pool are derived here.
 """
@@ -41,6 +41,20 @@ class LargePool(NamedTuple):
     mixed: Float[Array, ""]
     uniform_hit: Float[Array, ""]
     uniform_mixed: Float[Array, ""]
+
+
+class Kinds(NamedTuple):
+    """Infinitely many prompts of K kinds, with up to M extra rollouts each.
+
+    Attributes:
+        share: [K] of prompts of each kind.
+        hit: [K, M + 1] P(at least one success in the whole group) after m extra rollouts.
+        mixed: [K, M + 1] P(the whole group is mixed).
+    """
+
+    share: Float[Array, " K"]
+    hit: Float[Array, "K M1"]
+    mixed: Float[Array, "K M1"]
 
 
 def best_allocation(
@@ -88,46 +102,79 @@ def large_pool(
         raise InvalidInput(
             f"mean group size {mean_size}: must lie in {probes}..{probes + largest}, the probes and the largest group"
         )
+    kinds = probe_kinds(population, probes, largest)
     hits = jnp.arange(probes + 1)
-    law = jnp.exp(log_predictive(population, 0, 0, hits, probes - hits))
     marginals = hit_marginal(believed, hits[:, None], probes - hits[:, None], jnp.arange(largest))
-    extra = jnp.asarray(_filled(np.asarray(law), np.asarray(marginals), float(budget)), law.dtype)
+    extra = fill(kinds.share, marginals, budget)
+    equal = jnp.full_like(extra, budget)
+    return LargePool(extra, *outcome(kinds, extra), *outcome(kinds, equal))
 
-    def share(value: Array, at: Array) -> Array:
-        """Mean over prompts of value[s, m] at a real m, which stands for a mixture of its two neighbours."""
-        floor = jnp.floor(at).astype(int)
-        ceiling = jnp.minimum(floor + 1, value.shape[1] - 1)
-        part = at - floor.astype(at.dtype)
-        rows = jnp.arange(probes + 1)
-        return jnp.sum(law * ((1 - part) * value[rows, floor] + part * value[rows, ceiling]))
 
+def probe_kinds(population: BetaMixture, probes: int, largest: int) -> Kinds:
+    """Prompts by the successes of their probes.
+
+    Args:
+        population: law of the rates.
+        probes: G0.
+        largest: most extra rollouts of one prompt.
+
+    Returns:
+        K = G0 + 1, M = `largest`.
+    """
+    hits = jnp.arange(probes + 1)
+    share = jnp.exp(log_predictive(population, 0, 0, hits, probes - hits))
     sizes = jnp.arange(largest + 1)
-    hit = jnp.where(
-        hits[:, None] > 0,
-        1.0,
-        hit_utility(population, hits[:, None], probes - hits[:, None], sizes),
-    )
-    mixed = probability_effective(population, hits[:, None], probes - hits[:, None], probes + sizes)
-    equal = jnp.full(probes + 1, float(budget), law.dtype)
-    return LargePool(
-        extra, share(hit, extra), share(mixed, extra), share(hit, equal), share(mixed, equal)
-    )
+    return Kinds(share, *hit_shares(population, hits[:, None], probes - hits[:, None], sizes))
 
 
-def _filled(law: np.ndarray, marginals: np.ndarray, budget: float) -> np.ndarray:
-    """Extra rollouts of each kind of prompt: increments from the largest down until the mean is spent."""
-    kinds, largest = marginals.shape
-    extra = np.zeros(kinds)
-    left = budget
-    for place in np.argsort(-marginals.ravel(), kind="stable"):
-        kind, share = place // largest, float(law[place // largest])
+def fill(
+    share: Float[Array, " K"], marginals: Float[Array, "K M"], budget: float
+) -> Float[Array, " K"]:
+    """The best use of a mean budget on infinitely many prompts: increments from the largest down until it is spent.
+
+    Args:
+        share: [K] of prompts of each kind.
+        marginals: [K, M] what one more rollout is worth after l extra ones, falling in l.
+        budget: mean extra rollouts of a prompt, in [0, M].
+
+    Returns:
+        [K] mean extra rollouts of a prompt of each kind: whole numbers but for the kind at the level where the budget ends.
+    """
+    law, values = np.asarray(share), np.asarray(marginals)
+    extra = np.zeros(law.size)
+    left = float(budget)
+    for place in np.argsort(-values.ravel(), kind="stable"):
+        kind = place // values.shape[1]
+        cost = float(law[kind])
         # A kind without prompts costs nothing.
-        taken = 1.0 if share == 0 else min(1.0, left / share)
+        taken = 1.0 if cost == 0 else min(1.0, left / cost)
         extra[kind] += taken
-        left -= taken * share
+        left -= taken * cost
         if left <= 0:
             break
-    return extra
+    return jnp.asarray(extra, share.dtype)
+
+
+def outcome(kinds: Kinds, extra: Float[Array, " K"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """What an allocation comes to.
+
+    Args:
+        kinds: of prompts.
+        extra: [K] extra rollouts of a prompt; a real number stands for a mixture of its two neighbours.
+
+    Returns:
+        Share of prompts with at least one success, and of mixed groups.
+    """
+    floor = jnp.floor(extra).astype(int)
+    ceiling = jnp.minimum(floor + 1, kinds.hit.shape[1] - 1)
+    part = extra - floor.astype(extra.dtype)
+    rows = jnp.arange(extra.size)
+
+    def mean(value: Array) -> Array:
+        between = (1 - part) * value[rows, floor] + part * value[rows, ceiling]
+        return jnp.sum(kinds.share * between)
+
+    return mean(kinds.hit), mean(kinds.mixed)
 
 
 def hit_shares(
