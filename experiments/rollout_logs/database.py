@@ -7,6 +7,8 @@ from typing import Any
 
 import duckdb
 
+from theory.errors import InvalidInput
+
 # Of the database; arrays of the tasks in work and the interpreter come on top.
 MEMORY_LIMIT = "1500MB"
 
@@ -20,6 +22,9 @@ def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, No
 
     Yields:
         A connection.
+
+    Raises:
+        InvalidInput: there is no room to spill, or a file cannot be read or written.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY_LIMIT,
@@ -28,7 +33,13 @@ def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, No
         "autoinstall_known_extensions": "false",
     }
     with duckdb.connect(config=config) as connection:
-        yield connection
+        try:
+            yield connection
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+            words = str(error).strip().splitlines()[0]
+            raise InvalidInput(
+                f"{folder}: the database cannot go on there beside {MEMORY_LIMIT} of memory ({words}), make room or set TMPDIR"
+            ) from error
 
 
 def all_rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:

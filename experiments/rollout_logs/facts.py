@@ -7,7 +7,7 @@ import duckdb
 
 from experiments.rollout_logs.analysis import PolicyRecord
 from experiments.rollout_logs.database import all_rows, one_number, one_row
-from experiments.rollout_logs.narrow_columns import COUNTED
+from experiments.rollout_logs.narrow_columns import COUNTED, WHOLE
 from theory.estimators.off_policy.ratios import SENTINEL
 
 _SETTINGS = ("sampler", "temperature", "top_p", "top_k", "min_p")
@@ -109,7 +109,6 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
             "behavior_logp_source",
             "target_logp_source",
             "policy_id",
-            "policy_version",
         )
         if present[name]
     }
@@ -138,12 +137,12 @@ def gather_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
         steps=_steps(connection) if present["step"] else 0,
         branches=_branches(connection) if present["branch_id"] else None,
         zero_logp_share=numbers["zero_share"],
-        policy=_policy(distinct),
+        policy=_policy(connection, distinct.get("policy_id", ()), present),
     )
 
 
 def unusable(name: str) -> str:
-    """The condition, in SQL, under which a log probability counts as missing although it is there.
+    """The condition, in SQL, under which a log probability counts as missing although it is there: that of `missing_sequence_log_probs`.
 
     Args:
         name: of the column.
@@ -151,7 +150,8 @@ def unusable(name: str) -> str:
     Returns:
         An expression.
     """
-    return f"({name} > 0 OR NOT isfinite({name}) OR {name} <= {SENTINEL})"
+    stand_in = f"{name} <= {SENTINEL} AND {name} > -completion_tokens IS NOT TRUE"
+    return f"({name} > 0 OR NOT isfinite({name}) OR {stand_in})"
 
 
 def _steps(connection: duckdb.DuckDBPyConnection) -> int:
@@ -276,15 +276,21 @@ def _mixed(
     )
 
 
-def _policy(distinct: Mapping[str, tuple[str, ...]]) -> PolicyRecord:
-    policies = distinct.get("policy_id", ())
-    versions = distinct.get("policy_version", ())
-    collected = policies or ((),)
-    names = tuple(str(name) for name in collected) if policies else ()
-    if versions:
-        span = versions[0] if len(versions) == 1 else f"{versions[0]} ... {versions[-1]}"
+def _policy(
+    connection: duckdb.DuckDBPyConnection, policies: tuple[str, ...], present: Mapping[str, int]
+) -> PolicyRecord:
+    names, lag = policies, None
+    if present["policy_version"]:
+        number = (
+            f"CASE WHEN regexp_full_match(policy_version, {WHOLE}) THEN policy_version::HUGEINT END"
+        )
+        found = one_row(
+            connection,
+            "SELECT min(number) AS low, max(number) AS high, count(*) = count(number) AS whole, min(version) AS first, max(version) AS last "
+            f"FROM (SELECT policy_version AS version, {number} AS number FROM staged WHERE policy_version IS NOT NULL)",
+        )
+        ends = ("low", "high") if found["whole"] else ("first", "last")
+        lag = int(found["high"] - found["low"]) if found["whole"] else None
+        span = " ... ".join(dict.fromkeys(str(found[end]) for end in ends))
         names = tuple(f"{name} version {span}" for name in names) or (f"version {span}",)
-    numbers = [int(version) for version in versions if version.lstrip("-").isdigit()]
-    whole = bool(versions) and len(numbers) == len(versions)
-    lag = max(numbers) - min(numbers) if whole else None
     return PolicyRecord(names, names[0] if len(names) == 1 else None, lag)

@@ -1,7 +1,8 @@
 """The items of a JSON array one at a time: an array of any length takes the memory of its largest item.
 
-Items are decoded as they come. One that is no JSON, or that the window holds in part only, is found by its brackets, quotes and commas alone: it is
-left out by its number, and the items behind it are read.
+Items are decoded as they come. One that is no JSON, or that the window holds in part only, is found by its brackets, quotes, colons and commas alone: it is
+left out by its number, and the items behind it are read. A bracket closes the last open one of its kind; an object begins where no value may stand only
+behind one that was never closed.
 """
 
 import codecs
@@ -25,13 +26,13 @@ from theory.errors import InvalidInput
 
 _CHUNK = 2**20
 _NOT_BLANK = re.compile(r"[^ \t\n\r]")
-_MARK = re.compile(r'["\[\]{},]')
+_MARK = re.compile(r'["\[\]{},:]')
 _STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_fields)
 
 
 class _Item(NamedTuple):
-    """An item, and where in the window the comma or the bracket after it stands."""
+    """An item, and where in the window the mark after it stands: a comma, a bracket, or the next item."""
 
     record: Raw | Excluded
     end: int
@@ -64,9 +65,12 @@ def array_items(
         number += 1
         where = f"{path}, item {number}"
         window.find()
+        begin = window.passed
         item = _decoded(window, where, path, limit) or _taken_apart(window, where, path, limit)
         if item is None:
-            yield Excluded(UNREADABLE, where)
+            window.place = len(window.data)
+            length = window.passed - begin
+            yield Excluded(UNREADABLE, where, f"the text ends in it after {length} characters")
             return
         yield item.record
         window.place, mark = item.end, window.data[item.end]
@@ -113,7 +117,9 @@ class _Scan:
     """
 
     def __init__(self) -> None:
-        self._depth = 0
+        self._open: list[str] = []
+        self._number = {"[": 0, "{": 0}
+        self._last = ""
         self._in_string = False
         self.place = 0
 
@@ -126,20 +132,45 @@ class _Scan:
                     break
                 place, self._in_string = place + 1, False
             mark = _MARK.search(data, place)
+            between = data[place : mark.start()] if mark is not None else data[place:]
+            if self._last == ":" and between.strip():
+                self._last = ""  # the value of a field, a number or a word
             if mark is None:
                 place = len(data)
                 break
             place = mark.end()
-            if mark[0] == '"':
-                self._in_string = True
-            elif mark[0] in "[{":
-                self._depth += 1
-            elif self._depth == 0 and mark[0] in ",]":
+            if (not self._open and mark[0] in ",]") or (mark[0] == "{" and self._is_next_item()):
                 return mark.start()
+            self._in_string = mark[0] == '"'
+            if mark[0] in "[{":
+                self._open.append(mark[0])
+                self._number[mark[0]] += 1
             elif mark[0] in "]}":
-                self._depth = max(self._depth - 1, 0)
+                self._close("[" if mark[0] == "]" else "{")
+            self._last = mark[0]
         self.place = place
         return None
+
+    def _is_next_item(self) -> bool:
+        """Whether an object that begins here is none of this item: a field was to come in one that stands in no list."""
+        around = self._open[-1] if self._open else "["
+        if around == "[" or self._last == ":":
+            return False
+        if not self._number["["]:
+            return True
+        while self._open[-1] != "[":
+            self._pop()
+        return False
+
+    def _close(self, kind: str) -> None:
+        """The last one open of its kind, with all that is open in it; any, where none is of its kind."""
+        while self._number[kind] and self._open[-1] != kind:
+            self._pop()
+        if self._open:
+            self._pop()
+
+    def _pop(self) -> None:
+        self._number[self._open.pop()] -= 1
 
 
 class _Window:
@@ -157,12 +188,19 @@ class _Window:
         self._decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
         self._chunk = chunk
         self._ended = False
+        self._dropped = 0
         self.data = ""
         self.place = 0
         self.is_odd = self.broken = False
 
+    @property
+    def passed(self) -> int:
+        """Characters of the text before the place."""
+        return self._dropped + self.place
+
     def more(self) -> bool:
         """Read on; the place is 0 then. False at the end."""
+        self._dropped += self.place
         rest = self.data[self.place :]
         try:
             data = b"" if self._ended else self._stream.read1(max(self._chunk, len(rest)))

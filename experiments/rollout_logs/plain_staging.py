@@ -4,15 +4,19 @@ Both see every value that has another type than its field and then leave the log
 """
 
 import enum
+import glob
+import json
+import os
 from collections.abc import Collection
 
 import duckdb
+import pyarrow as pa
 
-from experiments.rollout_logs.database import one_row
+from experiments.rollout_logs.database import all_rows, one_row
 from experiments.rollout_logs.narrow_columns import WHOLE, carried, columns_of, completed
 from experiments.rollout_logs.schema import BY_NAME, COUNT, COUNTS, IDENTIFIER, SETTINGS, TEXT
 from experiments.rollout_logs.spelling import Spelling, spelling_of
-from experiments.rollout_logs.typed_fields import PRIVATE_FIELDS, TYPED_FIELDS
+from experiments.rollout_logs.typed_fields import PRIVATE_FIELDS, TYPED_FIELDS, typed_value
 
 # What only the checked path understands: numbers that are not finite, and log probabilities by token.
 _ODD = (
@@ -35,6 +39,7 @@ class Plain(enum.Enum):
 # Texts that begin with a digit or a sign (or a point or a slash), with a bracket, with a brace.
 _BEGINS = (("-", ":"), ("[", "\\"), ("{", "|"))
 _CHOSEN = ("law", "logp_reduction")
+_MOST_SETTINGS = 10_000  # that are compared by their fields
 _BY_SPELLING = {
     Spelling.REGULAR: Plain.STAGED,
     Spelling.OTHER_FIELDS: Plain.OTHER_FIELDS,
@@ -72,7 +77,7 @@ def stage_typed(
     irregular = [_is_irregular(field.name, field.sql_type) for field in nested]
     kept.append(f"({' OR '.join(irregular) or 'false'}) AS irregular")
     try:
-        source = connection.read_json(files, columns=columns, format="newline_delimited")
+        source = _lines(connection, files, columns)
         source.project(", ".join(kept)).create_view("typed")
         connection.execute(
             f"CREATE TABLE row_table AS SELECT {carried(fields)}, irregular FROM typed"
@@ -142,7 +147,7 @@ def stage_as_json(
     casts += [f"({' OR '.join(irregular)}) AS irregular", f"({other}) AS other"]
     found = Plain.IRREGULAR
     try:
-        source = connection.read_json(files, columns=columns, format="newline_delimited")
+        source = _lines(connection, files, columns)
         source.project(", ".join(casts)).create_view("typed")
         connection.execute(
             f"CREATE TABLE row_table AS SELECT {carried(fields)}, irregular, other FROM typed"
@@ -158,14 +163,58 @@ def stage_as_json(
     return _settle(connection, fields, found)
 
 
+def can_be_named(files: Collection[str]) -> bool:
+    """Whether the database takes the names of files for what they are, not for patterns.
+
+    Args:
+        files: of JSON lines.
+
+    Returns:
+        False where a name has a star, a question mark or a bracket.
+    """
+    return not any(glob.has_magic(os.path.abspath(name)) for name in files)
+
+
+def _lines(
+    connection: duckdb.DuckDBPyConnection, files: list[str], columns: dict[str, str]
+) -> duckdb.DuckDBPyRelation:
+    """Names with their folders, because a tilde at the front is one; and a folder named `step=5` is no field of the rows."""
+    return connection.read_json(
+        [os.path.abspath(name) for name in files],
+        columns=columns,
+        format="newline_delimited",
+        hive_partitioning=False,
+    )
+
+
 def _settle(connection: duckdb.DuckDBPyConnection, fields: Collection[str], found: Plain) -> Plain:
     """Keep the table where it can be used."""
     connection.execute("DROP VIEW IF EXISTS typed")
+    if found is Plain.STAGED and "sampler" in fields and not _sort_settings(connection):
+        found = Plain.IRREGULAR
     if found is Plain.STAGED:
         complete(connection, fields)
     else:
         connection.execute("DROP TABLE IF EXISTS row_table")
     return found
+
+
+def _sort_settings(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Write equal settings alike, whatever the order of their fields; False where there are too many."""
+    query = f"SELECT DISTINCT sampler FROM row_table WHERE sampler IS NOT NULL LIMIT {_MOST_SETTINGS + 1}"
+    texts = [str(text) for (text,) in all_rows(connection, query)]
+    if len(texts) > _MOST_SETTINGS:
+        return False
+    alike = {text: typed_value("sampler", json.loads(text)) for text in texts}
+    other = {text: same for text, same in alike.items() if text != same}
+    if other:
+        named = pa.table({"given": list(other), "same": list(other.values())})
+        connection.register("settings", named)
+        connection.execute(
+            "UPDATE row_table SET sampler = same FROM settings WHERE sampler = given"
+        )
+        connection.unregister("settings")
+    return True
 
 
 def _cast(name: str, sql_type: str) -> str:

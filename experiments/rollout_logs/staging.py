@@ -19,6 +19,7 @@ from experiments.rollout_logs.database import all_rows, one_number
 from experiments.rollout_logs.narrow_columns import carried
 from experiments.rollout_logs.plain_staging import (
     Plain,
+    can_be_named,
     complete,
     show_columns,
     stage_as_json,
@@ -76,7 +77,8 @@ def stage(
     Raises:
         InvalidInput: as `OpenedLogs.records`.
     """
-    if lines := plain_lines(opened):
+    lines = plain_lines(opened)
+    if lines and can_be_named(lines):
         every = {field.name for field in TYPED_FIELDS}
         # Fields of the first records; a field that comes up later makes a second pass over all.
         known = every & opened.field_map.keys()
@@ -185,7 +187,7 @@ def stage_batches(
 
 def _fill(connection: duckdb.DuckDBPyConnection, path: Path, fields: Collection[str]) -> None:
     """The table from a Parquet file of typed rows, which is removed."""
-    connection.read_parquet(str(path)).create_view("typed", replace=True)
+    connection.read_parquet(str(path), hive_partitioning=False).create_view("typed", replace=True)
     connection.execute(f"CREATE TABLE row_table AS SELECT {carried(fields)} FROM typed")
     connection.execute("DROP VIEW typed")
     complete(connection, fields)

@@ -50,6 +50,8 @@ def open_bytes(path: str) -> io.BufferedReader:
     Raises:
         InvalidInput: it cannot be opened.
     """
+    if path == STDIN and sys.stdin is None:
+        raise InvalidInput("-: stdin is closed, give a file or a pipe")
     try:
         stream: Any = (
             io.BufferedReader(io.FileIO(os.dup(sys.stdin.fileno())))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.rollout_logs.facts import Facts
 from experiments.rollout_logs.options import AnalysisOptions
 from experiments.rollout_logs.task_rows import TaskRows
-from theory.estimators.off_policy import missing_log_probs
+from theory.estimators.off_policy import missing_sequence_log_probs
 from theory.estimators.ragged import keep_rows, mean_of_tasks
 
 Column = NDArray[np.float64]
@@ -101,7 +101,8 @@ def usable_logp(rows: TaskRows, name: str) -> Column:
         [m].
     """
     found = rows.numbers(name)
-    return np.where(missing_log_probs(found), np.nan, found)
+    missing = missing_sequence_log_probs(found, rows.numbers("completion_tokens"))
+    return np.where(missing, np.nan, found)
 
 
 def sums(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> Column:

@@ -155,6 +155,7 @@ def test_scores_times_a_power_of_two_choose_the_same(run: Run, power: int) -> No
                 "correct": (place + task) % 3 == 0,
                 "score": math.ldexp((place * 5 + task) % 4 / 4, shift),
                 "completion_tokens": 1 + place,
+                "step": (place + task) // 2,
             }
             for task in range(4)
             for place in range(6)
@@ -168,4 +169,5 @@ def test_scores_times_a_power_of_two_choose_the_same(run: Run, power: int) -> No
         name = f"expected_proxy@{k}"
         assert value(found, name) == pytest.approx(math.ldexp(value(wanted, name), power))
     assert code(found, "brier") == ("R12" if power > 0 else None)
-    assert value(found, "auroc_pooled") == value(wanted, "auroc_pooled")
+    for name in ("auroc_pooled", "proxy_truth_divergence"):
+        assert value(found, name) == pytest.approx(value(wanted, name), rel=1e-13)

@@ -79,6 +79,41 @@ def test_a_bad_item_is_left_out_by_its_number_and_the_rest_is_read(
     assert _items(f"[{', '.join(texts)}]", chunk) == [*_shown(before), "unreadable", *_shown(after)]
 
 
+UNCLOSED = ["{", '{"a": 1', '{"a": 1,', '{"a"', '{"a": "]"', '{"a": [1, 2]', '{"a": {"b": 1', '{"a": {"b": tru}']  # fmt: skip
+OBJECTS = st.dictionaries(st.text(st.sampled_from('a",[}\\'), max_size=3), VALUES, max_size=3)
+
+
+@given(
+    st.lists(VALUES, max_size=3),
+    st.sampled_from(UNCLOSED),
+    st.lists(OBJECTS, min_size=1, max_size=3),
+    st.sampled_from([", ", "\n"]),
+    CHUNKS,
+)
+def test_an_object_that_is_not_closed_ends_where_the_next_begins(
+    before: list[Any], bad: str, after: list[Any], between: str, chunk: int
+) -> None:
+    first, *rest = map(json.dumps, after)
+    text = ", ".join([*map(json.dumps, before), bad + between + first, *rest])
+    assert _items(f"[{text}]", chunk) == [*_shown(before), "unreadable", *after]
+
+
+def test_lists_inside_of_items_may_hold_objects_after_one_that_is_not_closed() -> None:
+    assert _items('[{"a": [{"b": 1, {"c": 2}], "d": 3}, {"e": 4}]') == ["unreadable", {"e": 4}]
+    assert _items('[{"a": [{"b": 1], "d": 3}, {"e": 4}]') == ["unreadable", {"e": 4}]
+    assert _items('[{"a": 1], {"e": 4}]') == ["unreadable", {"e": 4}]
+    assert _items('[{"a": [1, 2}, {"e": 4}]') == ["unreadable", {"e": 4}]
+    assert _items('[[1, 2}, {"e": 4}]') == ["unreadable", {"e": 4}]
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 1000])
+def test_what_ends_with_the_text_says_how_much_that_is(chunk: int) -> None:
+    stream: Any = io.BufferedReader(io.BytesIO(b'[{"a": 1}, {"b": [3, {"c": 4}, {"d": 5}]'))
+    whole, last = array_items(stream, "f", chunk=chunk)
+    assert isinstance(whole, Raw) and isinstance(last, Excluded)
+    assert last.words == "f, item 2: unreadable (the text ends in it after 29 characters)"
+
+
 @pytest.mark.parametrize("chunk", [1, 20, 1000])
 def test_an_item_over_the_limit_is_left_out_without_being_held(chunk: int) -> None:
     values = [{"a": 1}, {"text": "x" * 60}, {"b": 2}, {"list": [1] * 30}, {"c": '"' * 10}]

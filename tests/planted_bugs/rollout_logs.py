@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from theory.estimators.coverage import pass_at_k, pass_at_k_variance
-from theory.estimators.indicators import TurnDown
+from theory.estimators.indicators import Indicator, TurnDown, length_coupling, optimism_gap
 from theory.estimators.off_policy import (
     Applied,
     WeightInfo,
@@ -89,3 +89,18 @@ def drop_from_its_own_peak(gold: np.ndarray, proxy: np.ndarray) -> TurnDown:
     """The best number of samples is chosen by the tasks that the drop is then measured on."""
     peak = int(gold.mean(axis=0).argmax())
     return TurnDown(gold[:, peak] - gold[:, -1], proxy[:, -1] - proxy[:, peak], (peak, peak))
+
+
+def gap_beside_that_of_one_sample(
+    scores: np.ndarray, correct: np.ndarray, offsets: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What scores exceed outcomes by at k = 1 is the baseline of every k, as if the greatest of k scores of noise were no higher than one."""
+    return optimism_gap(scores, correct, offsets, k)[0], optimism_gap(scores, correct, offsets, 1)[1]  # fmt: skip
+
+
+def coupling_of_scores_alone(
+    scores: np.ndarray, correct: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+) -> Indicator:
+    """Scores that say nothing go with length no more than outcomes do: the baseline is 0, though it is outcomes' own correlation with the other sign."""
+    found = length_coupling(scores, correct, lengths, offsets)
+    return found._replace(noise=0 * found.noise)

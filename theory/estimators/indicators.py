@@ -58,7 +58,7 @@ class TurnDown(NamedTuple):
 
 
 class TrendSums(NamedTuple):
-    """Of each task, [n] each, sums of squares and products about its own means.
+    """Of each task, [n] each, sums of squares and products about its own means; those of the proxy and of the truth in units of the task's own.
 
     Attributes:
         number: rows.
@@ -70,6 +70,8 @@ class TrendSums(NamedTuple):
         truth_squares: of the truth.
         proxy_products: of step and proxy.
         truth_products: of step and truth.
+        proxy_unit: of the proxy, a power of two.
+        truth_unit: of the truth, a power of two.
     """
 
     number: Tasks
@@ -81,6 +83,8 @@ class TrendSums(NamedTuple):
     truth_squares: Tasks
     proxy_products: Tasks
     truth_products: Tasks
+    proxy_unit: Tasks
+    truth_unit: Tasks
 
 
 class Trends(NamedTuple):
@@ -241,7 +245,7 @@ def trend_sums(steps: Rows, proxy: Rows, truth: Rows, offsets: Offsets) -> Trend
     """Sums for the slopes of a proxy and of the truth over steps of training.
 
     Args:
-        steps: [m] finite.
+        steps: [m] finite, below 1e100 in size.
         proxy: [m] finite.
         truth: [m] finite.
         offsets: [n + 1].
@@ -259,12 +263,12 @@ def trend_sums(steps: Rows, proxy: Rows, truth: Rows, offsets: Offsets) -> Trend
         )
     number = np.diff(offsets).astype(np.float64)
     owner = task_of(offsets)
-    means = [
-        sum_of_tasks(each, offsets) / np.maximum(number, 1.0) for each in (steps, proxy, truth)
-    ]
-    x, y, z = (each - mean[owner] for each, mean in zip((steps, proxy, truth), means, strict=True))
+    units = [unit_of_tasks(each, offsets) for each in (proxy, truth)]
+    values = (steps, proxy / units[0][owner], truth / units[1][owner])
+    means = [mean_of_tasks(each, offsets) for each in values]
+    x, y, z = (each - mean[owner] for each, mean in zip(values, means, strict=True))
     products = [sum_of_tasks(a * b, offsets) for a, b in ((x, x), (y, y), (z, z), (x, y), (x, z))]
-    return TrendSums(number, *means, *products)
+    return TrendSums(number, *means, *products, *units)
 
 
 def proxy_truth_trends(sums: TrendSums) -> Trends:
@@ -284,20 +288,27 @@ def proxy_truth_trends(sums: TrendSums) -> Trends:
     Raises:
         InvalidInput: all rows are of one step.
     """
-    total = sums.number.sum()
-    x, y, z = (
-        float((sums.number * mean).sum() / total) for mean in (sums.step, sums.proxy, sums.truth)
-    )
-    dx, dy, dz = sums.step - x, sums.proxy - y, sums.truth - z
-    steps = sums.step_squares + sums.number * dx**2
+    number = sums.number
+    total = number.sum()
+    dx = _centred(sums.step, number)
+    steps = sums.step_squares + number * dx**2
     if not steps.sum() > 0:
         raise InvalidInput("steps: all rows are of one step, give rows of several")
     made: list[Tasks] = []
-    for squares, products, mean in (
-        (sums.proxy_squares, sums.proxy_products, dy),
-        (sums.truth_squares, sums.truth_products, dz),
+    for own_mean, own_squares, own_products, unit in (
+        (sums.proxy, sums.proxy_squares, sums.proxy_products, sums.proxy_unit),
+        (sums.truth, sums.truth_squares, sums.truth_products, sums.truth_unit),
     ):
-        spread = np.sqrt((squares + sums.number * mean**2).sum() / total)
+        # In the greatest unit; a standard deviation has none.
+        share = unit / unit.max()
+        mean = _centred(own_mean * share, number)
+        spread = np.sqrt((own_squares * share**2 + number * mean**2).sum() / total)
         scale = 1 / spread if spread > 0 else np.nan
-        made.append((products + sums.number * dx * mean) * scale)
+        made.append((own_products * share + number * dx * mean) * scale)
     return Trends(made[0], made[1], steps)
+
+
+def _centred(means: Tasks, number: Tasks) -> Tasks:
+    """Means of tasks less that of all rows; exactly 0 where they are equal."""
+    rest = means - means[number.argmax()]
+    return rest - (number * rest).sum() / number.sum()

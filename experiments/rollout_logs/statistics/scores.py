@@ -78,7 +78,8 @@ def _spread(values: Column, offsets: np.ndarray) -> Column:
     scaled = values / unit[task]
     rest = scaled - mean_of_tasks(scaled, offsets)[task]
     squares = sums(rest**2, offsets)
-    return np.where(sizes > 1, np.sqrt(squares / np.maximum(sizes - 1, 1)) * unit, np.nan)
+    with np.errstate(over="ignore"):  # infinite where it is beyond the range of doubles
+        return np.where(sizes > 1, np.sqrt(squares / np.maximum(sizes - 1, 1)) * unit, np.nan)
 
 
 def _truncation_pay(rows: TaskRows) -> dict[str, Column]:

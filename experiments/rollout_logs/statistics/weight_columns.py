@@ -118,7 +118,7 @@ def _means(weights: Column, values: Column, offsets: np.ndarray) -> dict[str, Co
         scale = np.exp(np.where(alive, weighed.peak, 0.0))
     some = weighed.num_weights > 0
     return {
-        "is_mean": np.where(some, scale * total / np.where(some, weighed.num_weights, 1.0), np.nan),
+        "is_mean": importance_mean(weights, values, offsets),
         "snis_mean": _ratio(total, weighed.total),
         "is_weight_mean": np.where(
             some, scale * weighed.total / np.where(some, weighed.num_weights, 1.0), np.nan

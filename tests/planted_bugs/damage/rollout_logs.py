@@ -103,3 +103,26 @@ def of_turn_down(measure: Any) -> float:
         for drawn in itertools.product(curves, repeat=4)
     ]
     return abs(float(np.mean(drops)))
+
+
+def _dealt(scores: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """A task of each order of the scores, and where each begins."""
+    orders = np.array(sorted(itertools.permutations(scores)))
+    return orders.ravel(), np.arange(0, orders.size + 1, len(scores)).astype(np.int64)
+
+
+def of_gap_baseline(measure: Any) -> float:
+    """Of the baseline of the gap at k = 3: against its mean over all orders of four scores."""
+    scores, offsets = _dealt((0.0, 0.25, 0.5, 1.0))
+    gap, noise = measure(scores, np.tile([1.0, 0.0, 0.0, 1.0], offsets.size - 1), offsets, 3)
+    return relative_error(noise[0], gap.mean())
+
+
+def of_coupling_baseline(measure: Any) -> float:
+    """Of the baseline of length coupling: against its mean over all orders of four scores."""
+    scores, offsets = _dealt((0.0, 0.25, 0.5, 1.0))
+    outcomes, lengths = (
+        np.tile(each, offsets.size - 1) for each in ([1.0, 0.0, 0.0, 1.0], [3.0, 1.0, 4.0, 7.0])
+    )
+    found = measure(scores, outcomes, lengths, offsets)
+    return relative_error(found.noise[0], found.value.mean())

@@ -4,7 +4,7 @@ from tests.planted_bugs import rollout_logs as planted
 from tests.planted_bugs.damage import rollout_logs as exact
 from tests.planted_bugs.defect import RELATIVE_BIAS, SHARE, VARIANCE, Defect
 from theory.estimators.coverage import pass_at_k, pass_at_k_sampling_variance
-from theory.estimators.indicators import turn_down
+from theory.estimators.indicators import length_coupling, optimism_gap, turn_down
 from theory.estimators.off_policy import exact as exact_weights
 from theory.estimators.off_policy import (
     noise_corrected_pass_at_k,
@@ -109,5 +109,25 @@ DEFECTS = (
         SHARE,
         "four tasks, outcomes at two numbers of samples that are alike",
         "tests/theory/estimators/test_indicators.py::test_a_drop_is_measured_where_it_was_not_looked_for",
+    ),
+    Defect(
+        "baseline of a gap at k that is that of one sample",
+        planted.gap_beside_that_of_one_sample,
+        optimism_gap,
+        exact.of_gap_baseline,
+        1.16667,
+        RELATIVE_BIAS,
+        "four scores, two correct, all orders, k = 3",
+        "tests/theory/estimators/test_indicators.py::test_baselines_are_those_of_scores_dealt_out_anew",
+    ),
+    Defect(
+        "baseline of length coupling that leaves outcomes out",
+        planted.coupling_of_scores_alone,
+        length_coupling,
+        exact.of_coupling_baseline,
+        1.0,
+        RELATIVE_BIAS,
+        "four scores, two correct, all orders, four lengths",
+        "tests/theory/estimators/test_indicators.py::test_baselines_are_those_of_scores_dealt_out_anew",
     ),
 )

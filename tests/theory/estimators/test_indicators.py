@@ -68,6 +68,13 @@ def test_length_coupling_of_scores_that_say_nothing(
     assert found.noise_variance[0] == pytest.approx(np.var(anew), abs=1e-9)
 
 
+def test_baselines_are_those_of_scores_dealt_out_anew() -> None:
+    assert exact.of_gap_baseline(optimism_gap) < 1e-12
+    assert exact.of_gap_baseline(planted.gap_beside_that_of_one_sample) > 0.1
+    assert exact.of_coupling_baseline(length_coupling) < 1e-12
+    assert exact.of_coupling_baseline(planted.coupling_of_scores_alone) > 0.1
+
+
 @given(VALUES, BITS)
 def test_pay_of_scores_that_say_nothing(values: list[float], bits: list[float]) -> None:
     marked = np.array(bits) == 1
@@ -141,6 +148,41 @@ def test_sums_do_not_depend_on_where_steps_begin() -> None:
     assert isinstance(trend_sums(steps, steps, values, offsets), TrendSums)
     # A rising proxy gains one step a step: in standard deviations 1 / sqrt(5/4).
     assert first.proxy.sum() / first.steps.sum() == pytest.approx(1 / math.sqrt(1.25))
+
+
+HUGE = st.sampled_from([0.0, 1.0, 0.1, -3.0, 1e99, 3e101, -1e155, 1e308, -1.7e308, 1.7e308])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3) | st.just(2**60 + 3), HUGE, HUGE, st.integers(0, 2)), min_size=2, max_size=12))  # fmt: skip
+def test_slopes_of_numbers_at_the_end_of_the_range(rows: list[Any]) -> None:
+    """Against numbers of a wider range; nothing overflows on the way."""
+    rows.sort(key=lambda row: row[3])
+    steps, proxy, truth = (np.array([row[place] for row in rows], np.float64) for place in range(3))
+    if np.ptp(steps) == 0:
+        return
+    sizes = np.bincount([row[3] for row in rows], minlength=3)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    found = proxy_truth_trends(trend_sums(steps, proxy, truth, offsets))
+    for part, of in ((found.proxy, proxy), (found.truth, truth)):
+        wide = of.astype(np.longdouble)
+        rest, moved = wide - wide.mean(), steps - steps.mean()
+        spread = np.sqrt((rest**2).mean())
+        if len(set(of.tolist())) == 1:
+            assert np.isnan(part).all()
+            continue
+        slope = float((moved * rest).sum() / spread / (moved**2).sum())
+        assert part.sum() / found.steps.sum() == pytest.approx(slope, abs=1e-12)
+
+
+@given(st.integers(-200, 1000), st.integers(-200, 1000))
+def test_slopes_have_no_scale(first: int, second: int) -> None:
+    steps, offsets = np.array([0.0, 1, 2, 3, 5]), np.array([0, 2, 5], np.int64)
+    proxy, truth = np.array([1.0, 3, 2, 9, -4]), np.array([0.0, 1, 1, 0, 5])
+    wanted = proxy_truth_trends(trend_sums(steps, proxy, truth, offsets))
+    large = np.ldexp(proxy, first)
+    found = proxy_truth_trends(trend_sums(steps, large, np.ldexp(truth, second), offsets))
+    for one, two in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,9 @@ from theory.estimators.off_policy.ratios import (
     length_normalised_log_ratios as length_normalised_log_ratios,
 )
 from theory.estimators.off_policy.ratios import missing_log_probs as missing_log_probs
+from theory.estimators.off_policy.ratios import (
+    missing_sequence_log_probs as missing_sequence_log_probs,
+)
 from theory.estimators.off_policy.ratios import prefix_log_ratios as prefix_log_ratios
 from theory.estimators.off_policy.ratios import sequence_log_ratios as sequence_log_ratios
 from theory.estimators.off_policy.ratios import turn_log_ratios as turn_log_ratios

@@ -35,12 +35,13 @@ def importance_mean(log_weights: Rows, values: Rows, offsets: Offsets) -> Tasks:
     Raises:
         InvalidInput: sizes that do not fit, or an infinite value.
     """
-    tasks = weigh_tasks(_usable(log_weights, values), offsets)
+    usable = _usable(log_weights, values)
+    # A weight that overflows does not matter to a row worth 0, nor may it dwarf the others.
+    tasks = weigh_tasks(np.where((values == 0) & (usable < np.inf), -np.inf, usable), offsets)
     some = tasks.num_weights > 0
     with np.errstate(over="ignore"):
         scale = np.exp(np.where(np.isfinite(tasks.peak), tasks.peak, 0.0))
     total = sum_of_tasks(tasks.relative * np.nan_to_num(values), offsets)
-    # 0 times an overflowed scale is 0.
     mean = np.where(total == 0, 0.0, scale) * total / np.maximum(tasks.num_weights, 1.0)
     return np.where(some, mean, np.nan)
 

@@ -32,6 +32,21 @@ def missing_log_probs(log_probs: Tokens) -> Bool[np.ndarray, " t"]:
     return ~((log_probs <= 0) & (log_probs > SENTINEL))
 
 
+def missing_sequence_log_probs(log_probs: Sequences, lengths: Sequences) -> Bool[np.ndarray, " m"]:
+    """The same of sums over whole sequences, which honestly reach -9998 where they are long.
+
+    A sum there counts if its sequence has more tokens than it has nats. With one sentinel among up to ten thousand tokens it has fewer.
+
+    Args:
+        log_probs: [m] natural log.
+        lengths: [m] in tokens, NaN where unknown.
+
+    Returns:
+        [m].
+    """
+    return missing_log_probs(log_probs) & ~((log_probs <= 0) & (log_probs > -lengths))
+
+
 def sequence_log_ratios(token_log_ratios: Tokens, offsets: Int64[np.ndarray, " m1"]) -> Sequences:
     """Log of the product over all tokens of a sequence: exact for terminal rewards.
 

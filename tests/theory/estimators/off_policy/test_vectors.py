@@ -8,6 +8,7 @@ from theory.estimators.off_policy import (
     largest_alpha,
     length_normalised_log_ratios,
     masked,
+    missing_sequence_log_probs,
     power_log_weights,
     self_normalised_mean,
     sequence_log_ratios,
@@ -58,3 +59,31 @@ def test_power_of_published_rollouts() -> None:
     alpha = largest_alpha(log_probs, log_probs, five, 2.0)
     at = weight_info(power_log_weights(alpha, log_probs, log_probs), five).ess[0]
     assert at == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("nats", "tokens", "missing"),
+    [
+        (-12_000.0, 12_001.0, False),
+        (-12_000.0, 12_000.0, True),
+        (-12_000.0, np.nan, True),
+        (-9_999.0, 20.0, True),
+        (-100.0, 20.0, False),
+        (0.0, 0.0, False),
+        (-np.inf, 1e9, True),
+        (0.5, 1e9, True),
+        (np.nan, 1e9, True),
+    ],
+)
+def test_a_sum_over_a_long_sequence_is_no_sentinel(
+    nats: float, tokens: float, missing: bool
+) -> None:
+    assert missing_sequence_log_probs(np.array([nats]), np.array([tokens]))[0] == missing
+
+
+def test_a_weight_beyond_the_range_counts_by_what_its_row_is_worth() -> None:
+    for huge in (50.0, 800.0, 1e300):
+        log_weights = np.array([huge, 0.0, -np.inf, np.nan])
+        mean = importance_mean(log_weights, np.array([0.0, 1.0, 5.0, 0.0]), WHOLE)[0]
+        assert mean == 1 / 3
+    assert importance_mean(np.array([800.0, 0.0]), np.ones(2), np.array([0, 2]))[0] == np.inf
