@@ -25,6 +25,7 @@ def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, No
 
     Raises:
         InvalidInput: there is no room to spill, or a file cannot be read or written.
+        KeyboardInterrupt: a signal ended a query, for which the database has an error of its own.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY_LIMIT,
@@ -40,6 +41,10 @@ def open_database(folder: Path) -> Generator[duckdb.DuckDBPyConnection, None, No
             raise InvalidInput(
                 f"{folder}: the database cannot go on there beside {MEMORY_LIMIT} of memory ({words}), make room or set TMPDIR"
             ) from error
+        except RuntimeError as error:
+            if str(error) != "Query interrupted":
+                raise
+            raise KeyboardInterrupt from error
 
 
 def all_rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
