@@ -12,7 +12,7 @@ fitted = fit_parameters(mixture(((0.5, 1.0, 1.0),), ((0.25, 0.0), (0.25, 1.0))),
 Unit: the prompt; N of them, or N different pairs of counts that occur c times. No step lowers l, and the steps stop at a stationary point; for weights alone l is concave,
 and that is the maximum. The floating type is that of the prior.
 
-These are fits of a log that is at hand; `theory.allocation.population` learns weights on the way, update by update.
+These are fits of a log that is at hand; `theory.allocation.population` learns weights on the way, update by update, by the same steps.
 
 Source: Dempster, Laird & Rubin 1977 for the weights; Minka, "Estimating a Dirichlet distribution", 2000, for the step of a and b (both cited from
 memory).
@@ -23,7 +23,12 @@ import jax.numpy as jnp
 from jax.scipy.special import digamma
 from jaxtyping import Array, Float, Real
 
-from theory.allocation.priors import BetaMixture, log_relative_likelihood, posterior
+from theory.allocation.priors import (
+    BetaMixture,
+    log_moments,
+    log_relative_likelihood,
+    posterior,
+)
 
 
 def log_likelihood(
@@ -69,11 +74,41 @@ def fit_weights(
     Returns:
         The same parts with other weights. A pair of counts that the prior excludes makes them NaN.
     """
+    likelihoods = jnp.concatenate(log_moments(prior, successes, failures), axis=-1)
+    logs = learn_weights(_log_weights(prior), likelihoods, counts, num_steps)
+    return _with_weights(prior, logs)
 
-    def step(_: Array, current: BetaMixture) -> BetaMixture:
-        return _weighted(current, part_mass(current, successes, failures, counts))
 
-    return jax.lax.fori_loop(0, num_steps, step, prior)
+def learn_weights(
+    log_weights: Float[Array, " K"],
+    log_likelihoods: Float[Array, "N K"],
+    counts: Real[Array, " N"],
+    num_steps: int,
+    pseudocount: float = 0.0,
+) -> Float[Array, " K"]:
+    """Weights of K known parts, by expectation maximisation.
+
+        w_k <- (e / K + sum_i c_i P(part k | i)) / (e + sum_i c_i),   P(part k | i) proportional to w_k L_ik
+
+    Args:
+        log_weights: [K] where to start; -inf stays without a pseudocount.
+        log_likelihoods: [N, K] log L of each row under each part.
+        counts: [N] how often each row occurs, 0 for rows to leave out.
+        num_steps: steps.
+        pseudocount: e, a Dirichlet prior worth as many rows, shared equally, so that no weight dies.
+
+    Returns:
+        [K] natural logs. A row that occurs and that every part excludes makes them NaN.
+    """
+    times = counts.astype(log_likelihoods.dtype)[:, None]
+
+    def step(_: Array, logs: Array) -> Array:
+        shares = jax.nn.softmax(logs[None, :] + log_likelihoods, axis=-1)
+        mass = jnp.sum(jnp.where(times > 0, times * shares, 0.0), axis=0)
+        mass = mass + pseudocount / logs.size
+        return jnp.log(mass / mass.sum())
+
+    return jax.lax.fori_loop(0, num_steps, step, log_weights)
 
 
 def fit_parameters(
@@ -119,29 +154,10 @@ def fit_parameters(
         b = jnp.where(num > 0, current.b * gained(current.b, f) / safe, current.b)
         smallest = float(jnp.finfo(kind).tiny) ** 0.25
         moved = current._replace(a=jnp.maximum(a, smallest), b=jnp.maximum(b, smallest))
-        return _weighted(moved, shares.sum(axis=0))
+        mass = shares.sum(axis=0)
+        return _with_weights(moved, jnp.log(mass / mass.sum()))
 
     return jax.lax.fori_loop(0, num_steps, step, prior)
-
-
-def part_mass(
-    prior: BetaMixture,
-    successes: Real[Array, " N"],
-    failures: Real[Array, " N"],
-    counts: Real[Array, " N"],
-) -> Float[Array, " M"]:
-    """How many prompts each part accounts for: sum_i c_i P(part | s_i, f_i).
-
-    Args:
-        prior: of the rates.
-        successes: [N] s.
-        failures: [N] f.
-        counts: [N] how often each pair occurs.
-
-    Returns:
-        [J + L], with the sum of the counts.
-    """
-    return _shares(prior, successes, failures, counts).sum(axis=0)
 
 
 def _shares(prior: BetaMixture, successes: Array, failures: Array, counts: Array) -> Array:
@@ -152,9 +168,8 @@ def _shares(prior: BetaMixture, successes: Array, failures: Array, counts: Array
     return jnp.where(occurs > 0, occurs * shares, 0.0)
 
 
-def _weighted(prior: BetaMixture, mass: Array) -> BetaMixture:
-    """The same parts with weights in proportion to mass."""
-    logs = jnp.log(mass / mass.sum())
+def _with_weights(prior: BetaMixture, logs: Array) -> BetaMixture:
+    """The same parts with other weights."""
     num_betas = prior.a.shape[-1]
     return prior._replace(log_weights=logs[:num_betas], log_point_weights=logs[num_betas:])
 

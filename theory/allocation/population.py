@@ -6,11 +6,11 @@ a rule that looks at the rollouts alone multiplies the likelihood by a constant.
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from theory.allocation.empirical_bayes import learn_weights
 from theory.allocation.priors import BetaMixture, log_moments, mixture
 from theory.allocation.sequential import lattice
 
@@ -110,15 +110,7 @@ def learn_visits(
     counts = discount * fit.counts + seen
     s, f = lattice(counts.shape[0] - 1)
     log_likelihoods = jnp.concatenate(log_moments(grid, s.ravel(), f.ravel()), axis=-1)
-    times = counts.ravel()[:, None]
-    total = 1 + jnp.sum(counts)
-
-    def step(_: Int[Array, ""], log_weights: Float[Array, " K"]) -> Float[Array, " K"]:
-        shares = jax.nn.softmax(log_weights[None, :] + log_likelihoods, axis=-1)
-        number = jnp.sum(jnp.where(times > 0, times * shares, 0), axis=0)
-        return jnp.log((1 / number.size + number) / total)
-
     start = jnp.concatenate([fit.log_weights, fit.log_point_weights])
-    log_weights = jax.lax.fori_loop(0, steps, step, start)
+    log_weights = learn_weights(start, log_likelihoods, counts.ravel(), steps, pseudocount=1.0)
     num_betas = fit.log_weights.size
     return PopulationFit(counts, log_weights[:num_betas], log_weights[num_betas:])

@@ -1,10 +1,70 @@
-"""What rules that choose among known prompts share: whole groups by score, and candidates from a stream."""
+"""What rules that choose among known prompts share: whole groups by score, candidates from a stream, and a source that ranks them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from theory.allocation.records import Decision, Reason, Requests, filled, rank_by
-from theory.allocation.stream import Stream, take
+from theory.allocation.sources import Belief, Source, best_first
+from theory.allocation.stream import Stream, start_stream, take
+
+
+class Ranked(NamedTuple):
+    """Of a source that ranks.
+
+    Attributes:
+        belief: of every prompt.
+        stream: the order from which candidates are taken.
+        candidates: [P] of this update.
+    """
+
+    belief: Belief
+    stream: Stream
+    candidates: Bool[Array, " P"]
+
+
+def ranked(
+    first: Callable[[Key[Array, ""], int], Belief],
+    updated: Callable[[Belief, Bool[Array, " P"], Int[Array, " P"], Int[Array, " P"]], Belief],
+    score: Callable[[Belief], Float[Array, " P"]],
+    num_candidates: int,
+) -> Source:
+    """Each update the next candidates of the epoch, by score, and the rest of the pool after them.
+
+    Args:
+        first: (key, number of prompts) -> what is believed before anything was seen.
+        updated: (belief, visited [P], successes [P], failures [P]) -> the belief after an update.
+        score: belief -> [P] larger first, ties by position.
+        num_candidates: of an update.
+
+    Returns:
+        The source.
+    """
+
+    def init(key: Key[Array, ""], prompts: int) -> Ranked:
+        stream, candidates = pool_of(start_stream(key, prompts), num_candidates)
+        return Ranked(first(key, prompts), stream, candidates)
+
+    def pick(
+        state: Ranked,
+        count: Int[Array, ""],
+        eligible: Bool[Array, " P"],
+        visited: Bool[Array, " P"],
+    ) -> tuple[Ranked, Int[Array, " P"]]:
+        return state, best_first(score(state.belief), count, eligible, state.candidates, visited)
+
+    def learn(
+        state: Ranked,
+        visited: Bool[Array, " P"],
+        successes: Int[Array, " P"],
+        failures: Int[Array, " P"],
+    ) -> Ranked:
+        belief = updated(state.belief, visited, successes, failures)
+        return Ranked(belief, *pool_of(state.stream, num_candidates))
+
+    return Source(init, pick, learn, lambda state: score(state.belief))
 
 
 def whole_first(

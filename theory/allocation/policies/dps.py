@@ -10,16 +10,16 @@ its transition matrix has a Dirichlet law that forgets:
 with Q' after the change of alpha, and Q before it. Source: arXiv 2603.10887 (ICLR 2026) and github.com/maoyixiu/DPS, read as code.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from theory.allocation.policies.uniform import allocator as uniform_allocator
 from theory.allocation.records import Requests, check_share
-from theory.allocation.selection import pool_of, whole_first
-from theory.allocation.sources import Source, best_first
-from theory.allocation.stream import Stream, start_stream
+from theory.allocation.selection import ranked, whole_first
+from theory.allocation.sources import Source
 from theory.protocols import Allocator
 
 DISCOUNT = 0.5
@@ -38,20 +38,6 @@ class DpsBelief(NamedTuple):
     alpha: Float[Array, "P 3 3"]
     belief: Float[Array, "P 3"]
     before: Float[Array, "P 3"]
-
-
-class DpsState(NamedTuple):
-    """Of the source.
-
-    Attributes:
-        belief: of every prompt.
-        stream: the order from which candidates are taken.
-        candidates: [P] of this update.
-    """
-
-    belief: DpsBelief
-    stream: Stream
-    candidates: Bool[Array, " P"]
 
 
 def initial_belief(num_prompts: int) -> DpsBelief:
@@ -163,32 +149,12 @@ def source(batch_size: int, discount: float = DISCOUNT, oversampling: int = 8) -
         InvalidInput: a discount outside [0, 1].
     """
     check_share("discount", discount)
-    size = oversampling * batch_size
-
-    def init(key: Key[Array, ""], prompts: int) -> DpsState:
-        stream, candidates = pool_of(start_stream(key, prompts), size)
-        return DpsState(initial_belief(prompts), stream, candidates)
-
-    def pick(
-        state: DpsState,
-        count: Int[Array, ""],
-        eligible: Bool[Array, " P"],
-        visited: Bool[Array, " P"],
-    ) -> tuple[DpsState, Int[Array, " P"]]:
-        ranked = score(state.belief)
-        return state, best_first(ranked, count, eligible, state.candidates, visited)
-
-    def learn(
-        state: DpsState,
-        visited: Bool[Array, " P"],
-        successes: Int[Array, " P"],
-        failures: Int[Array, " P"],
-    ) -> DpsState:
-        belief = updated(state.belief, visited, successes, failures, discount)
-        stream, candidates = pool_of(state.stream, size)
-        return DpsState(belief, stream, candidates)
-
-    return Source(init, pick, learn, lambda state: score(state.belief))
+    return ranked(
+        lambda _, prompts: initial_belief(prompts),
+        partial(updated, discount=discount),
+        score,
+        oversampling * batch_size,
+    )
 
 
 def allocator(

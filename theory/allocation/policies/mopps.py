@@ -14,9 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from theory.allocation.policies.uniform import allocator as uniform_allocator
 from theory.allocation.records import Requests, check_share
-from theory.allocation.selection import pool_of, whole_first
-from theory.allocation.sources import Source, best_first
-from theory.allocation.stream import Stream, start_stream
+from theory.allocation.selection import ranked, whole_first
+from theory.allocation.sources import Source
 from theory.keys import Role, role_key
 from theory.protocols import Allocator
 
@@ -37,21 +36,17 @@ class MoppsBelief(NamedTuple):
 
 
 class MoppsState(NamedTuple):
-    """Of the source.
+    """What the source believes and samples from.
 
     Attributes:
         belief: of every prompt.
         key: of the sampled rates.
         update: how many have been learned from.
-        stream: the order from which candidates are taken.
-        candidates: [P] of this update.
     """
 
     belief: MoppsBelief
     key: Key[Array, ""]
     update: Int[Array, ""]
-    stream: Stream
-    candidates: Bool[Array, " P"]
 
 
 def initial_belief(num_prompts: int) -> MoppsBelief:
@@ -152,42 +147,24 @@ def source(
     """
     check_share("discount", discount)
     check_share("target", target)
-    size = oversampling * batch_size
 
-    def init(key: Key[Array, ""], prompts: int) -> MoppsState:
-        stream, candidates = pool_of(start_stream(key, prompts), size)
-        of_rates = role_key(key, Role.BELIEF)
-        return MoppsState(
-            initial_belief(prompts), of_rates, jnp.zeros((), jnp.int32), stream, candidates
-        )
+    def first(key: Key[Array, ""], prompts: int) -> MoppsState:
+        zero = jnp.zeros((), jnp.int32)
+        return MoppsState(initial_belief(prompts), role_key(key, Role.BELIEF), zero)
 
-    def sampled(state: MoppsState) -> Float[Array, " P"]:
-        return score(jax.random.fold_in(state.key, state.update), state.belief, target)
-
-    def pick(
-        state: MoppsState,
-        count: Int[Array, ""],
-        eligible: Bool[Array, " P"],
-        visited: Bool[Array, " P"],
-    ) -> tuple[MoppsState, Int[Array, " P"]]:
-        return state, best_first(sampled(state), count, eligible, state.candidates, visited)
-
-    def learn(
+    def learned(
         state: MoppsState,
         visited: Bool[Array, " P"],
         successes: Int[Array, " P"],
         failures: Int[Array, " P"],
     ) -> MoppsState:
-        stream, candidates = pool_of(state.stream, size)
-        return MoppsState(
-            updated(state.belief, visited, successes, failures, discount),
-            state.key,
-            state.update + 1,
-            stream,
-            candidates,
-        )
+        belief = updated(state.belief, visited, successes, failures, discount)
+        return state._replace(belief=belief, update=state.update + 1)
 
-    return Source(init, pick, learn, sampled)
+    def sampled(state: MoppsState) -> Float[Array, " P"]:
+        return score(jax.random.fold_in(state.key, state.update), state.belief, target)
+
+    return ranked(first, learned, sampled, oversampling * batch_size)
 
 
 def allocator(

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from theory.allocation.assembly import assemble, top_up
+from theory.allocation.empirical_bayes import learn_weights
 from theory.allocation.equal_runs import (
     Prospects,
     Runs,
@@ -121,14 +122,8 @@ def _population(
     worth one prompt keeps every part alive.
     """
     likelihoods = log_likelihoods(grid, successes, failures)
-    known = (successes + failures > 0)[:, None]
-
-    def step(_: Int[Array, ""], log_weights: Float[Array, " K"]) -> Float[Array, " K"]:
-        shares = jax.nn.softmax(log_weights[None, :] + likelihoods, axis=-1)
-        number = jnp.sum(jnp.where(known, shares, 0), axis=0) + 1 / log_weights.size
-        return jnp.log(number / number.sum())
-
-    return jax.lax.fori_loop(0, EM_STEPS, step, log_weights)
+    known = (successes + failures > 0).astype(likelihoods.dtype)
+    return learn_weights(log_weights, likelihoods, known, EM_STEPS, pseudocount=1.0)
 
 
 def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
