@@ -85,13 +85,20 @@ def coverage_chart(curves: Sequence[Curve], oracle: Statistic | None) -> Markup 
         return None
     with paper_style():
         figure, panel = figure_of("samples k", "mean over tasks")
-        for curve in shown:
-            _draw_curve(panel, curve)
+        alone = len({point.k for curve in shown for point in filter(drawable, curve.points)}) == 1
+        for place, curve in enumerate(shown):
+            # Points at one k would hide each other.
+            shift = 2 ** (0.08 * (place - (len(shown) - 1) / 2)) if alone else 1.0
+            _draw_curve(panel, curve, shift)
         if oracle is not None and oracle.value is not None:
             label = "oracle: any of all drawn"
             panel.axhline(oracle.value, color=FAINT, linewidth=1.0, linestyle=":", label=label)
         ks = sorted({point.k for curve in shown for point in curve.points})
         panel.set_xscale("log", base=2)
+        if alone:
+            middle = next(point.k for point in shown[0].points if drawable(point))
+            panel.set_xlim(middle / 2, 2 * middle)
+            ks = [middle]
         step = -(-len(ks) // MOST_TICKS)
         panel.xaxis.set_major_locator(FixedLocator(ks[::step]))
         panel.xaxis.set_minor_locator(NullLocator())
@@ -218,10 +225,10 @@ def figure_of(x: str, y: str) -> tuple[Figure, Axes]:
     return figure, panel
 
 
-def _draw_curve(panel: Axes, curve: Curve) -> None:
+def _draw_curve(panel: Axes, curve: Curve, shift: float) -> None:
     look = LOOKS.get(curve.name, OTHER_LOOK)
     points = [point for point in curve.points if point.value is not None]
-    ks = [point.k for point in points]
+    ks = [point.k * shift for point in points]
     panel.plot(ks, [point.value or 0.0 for point in points], label=_label(curve), **look._asdict())
     band = [
         (point.k, point.low, point.high)
@@ -230,7 +237,7 @@ def _draw_curve(panel: Axes, curve: Curve) -> None:
     ]
     if len(band) == 1:  # a band of one point would be invisible
         ((k, least, greatest),) = band
-        panel.vlines(k, least, greatest, color=look.color, alpha=0.5)
+        panel.vlines(k * shift, least, greatest, color=look.color, alpha=0.5)
     elif band:
         where, low, high = zip(*band, strict=True)
         panel.fill_between(where, low, high, color=look.color, alpha=0.15, linewidth=0)
