@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, cast
 
 from experiments.rollout_logs.records import PRIVATE
@@ -86,7 +87,9 @@ def normalise(values: dict[str, Any]) -> str | None:
             elif not kind.accepts(value):
                 return f"invalid {name}"
         elif kind is NUMBER:
-            if type(value) is not float:
+            if isinstance(value, Decimal):  # as tables of databases have them
+                values[name] = float(value)
+            elif type(value) is not float:
                 if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**1023:
                     return f"invalid {name}"
                 values[name] = float(value)

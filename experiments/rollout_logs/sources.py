@@ -6,6 +6,7 @@ import json
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,6 +94,10 @@ def _parquet(stream: io.BufferedReader, path: str) -> Iterator[Raw | Excluded]:
     number = 0
     try:
         with pq.ParquetFile(stream) as file:
+            twice = [name for name, times in Counter(file.schema_arrow.names).items() if times > 1]
+            if twice:
+                yield Excluded(UNREADABLE, path, f"column '{twice[0]}' is there twice")
+                return
             for batch in file.iter_batches(batch_size=1024):
                 for value in batch.to_pylist():
                     number += 1

@@ -1,10 +1,15 @@
 """The database reads canonical lines as the checked reader does, whatever a field holds."""
 
 import gzip
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from experiments.rollout_logs.records import Excluded
+from tests.experiments.log_reading import kept, records
 from tests.experiments.rollout_log_tools import analyze
 
 ODD_FIELDS = (
@@ -51,3 +56,22 @@ def test_both_readers_agree_on_odd_values(field: str, tmp_path: Path) -> None:
     assert first["statistics"] == second["statistics"]
     assert first["counts"]["rows"] == 2
     assert first["counts"]["used"] + sum(first["counts"]["excluded"].values()) == 2
+
+
+def test_a_decimal_of_a_table_is_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    rewards = pa.array([Decimal("1.25"), Decimal(-3), None], pa.decimal128(12, 2))
+    pq.write_table(pa.table({"prompt_id": [1, 2, 3], "reward": rewards}), path)
+    assert [row["reward"] for row in kept(records(path))] == [1.25, -3.0, None]
+
+
+def test_a_column_that_is_there_twice_is_not_chosen_from(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.parquet", tmp_path / "b.jsonl"
+    columns = [pa.array([1]), pa.array([True]), pa.array([False])]
+    table = pa.Table.from_arrays(columns, names=["prompt_id", "correct", "correct"])
+    pq.write_table(table, path)
+    other.write_text('{"prompt_id": 2, "correct": true}\n')
+    found = records([path, other])
+    assert [row["prompt_id"] for row in kept(found)] == [2]
+    (twice,) = (record for record in found if isinstance(record, Excluded))
+    assert twice.words == f"{path}: unreadable (column 'correct' is there twice)"
