@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from experiments import tables
-from experiments.allocation import regret_table, run_tables, stream_table
-from experiments.allocation.methods import METHODS
+from experiments.allocation import regret_table, run_tables, stream_table, target_tables
+from experiments.allocation.methods import METHODS, WRONG_PRIOR
 from experiments.allocation.regimes import (
     FIXED_UPDATE_REGIMES,
     FIXED_UPDATES,
@@ -18,7 +18,13 @@ from experiments.allocation.regimes import (
     TARGET_REGIMES,
 )
 from experiments.allocation.report import report
-from experiments.allocation.runs import Setting, run_method, skill_setting, static_setting, trimmed
+from experiments.allocation.runs import (
+    Length,
+    Setting,
+    run_method,
+    skill_setting,
+    static_setting,
+)
 from experiments.command_line import Ints, Words, program, unknown
 from experiments.json_output import write_json
 from experiments.output import STDOUT, check_writable
@@ -63,7 +69,7 @@ class Config:
     )
     """Rules that run there."""
 
-    target_updates: int = 400
+    target_updates: int = 200
     """Updates of uniform allocation; the ledger of every rule there is what that costs."""
 
     populations: Words = tuple(LAWS)
@@ -77,6 +83,7 @@ class Config:
         "speed",
         "sara",
         "optimal-stopping",
+        f"optimal-stopping-for-{WRONG_PRIOR}",
         "mopps",
         "dps",
         "greso",
@@ -122,15 +129,13 @@ class Job(NamedTuple):
         kind: of experiment.
         setting: where.
         method: its name.
-        updates: most updates.
-        rollouts: most rollouts.
+        length: of a run.
     """
 
     kind: str
     setting: Setting
     method: str
-    updates: int
-    rollouts: int
+    length: Length
 
 
 def jobs(config: Config) -> Iterator[Job]:
@@ -142,24 +147,23 @@ def jobs(config: Config) -> Iterator[Job]:
     Yields:
         In the order of the table.
     """
-    unlimited = 1 << 28
     for name in config.fixed_regimes:
         setting = skill_setting(REGIMES[name])
         for method in config.methods:
-            yield Job(FIXED, setting, method, config.updates, unlimited)
+            yield Job(FIXED, setting, method, Length(config.updates))
     for name in config.target_regimes:
         regime = REGIMES[name]
         setting = skill_setting(regime)
         ledger = config.target_updates * regime.batch_size * regime.group_size
         for method in config.target_methods:
             # A rule may take several times as many updates for the same ledger, none more than this.
-            yield Job(TARGET, setting, method, 4 * config.target_updates, ledger)
+            yield Job(TARGET, setting, method, Length(4 * config.target_updates, ledger))
     for name in config.populations:
         setting = static_setting(
             LAWS[name], config.static_batch, config.group_sizes[0], config.static_prompts
         )
         for method in config.static_methods:
-            yield Job(STATIC, setting, method, config.static_updates, unlimited)
+            yield Job(STATIC, setting, method, Length(config.static_updates))
 
 
 def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mapping[str, pa.Table]:
@@ -171,25 +175,27 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
         checkpoint: a stage for each method in each setting.
 
     Returns:
-        "table" (runs), "updates", "curves", "targets", "regret" and "stream" (exact).
+        "table" (runs), "updates", "ledgers", "curves", "targets", "regret" and "stream" (exact).
     """
     updates = pa.concat_tables(
         checkpoint.stage(
             f"{job.kind}-{job.setting.name}-{job.method}",
-            functools.partial(_job_table, job, config.seeds),
+            functools.partial(job_table, job, config.seeds),
         )
         for job in progress(list(jobs(config)), "allocation")
     )
-    runs = run_tables.run_table(updates)
-    curves = run_tables.curve_table(updates, TARGET)
+    information = {name: method.information for name, method in METHODS.items()}
+    runs = run_tables.run_table(updates, information)
+    curves = target_tables.curve_table(updates, TARGET)
     regrets = regret_table.rows(
         runs, config.group_sizes[0], config.static_prompts, config.static_updates
     )
     return {
         "table": runs,
         "updates": updates,
+        "ledgers": run_tables.ledger_table(updates, FIXED, config.updates),
         "curves": curves,
-        "targets": tables.from_rows(run_tables.TARGETS, run_tables.target_rows(curves)),
+        "targets": tables.from_rows(target_tables.TARGETS, target_tables.target_rows(curves)),
         "regret": tables.from_rows(regret_table.SCHEMA, regrets),
         "stream": tables.from_rows(stream_table.SCHEMA, stream_table.rows(config.group_sizes)),
     }
@@ -198,14 +204,18 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
 EXPERIMENT = Experiment("allocation-bandit", 1, compute)
 
 
-def _job_table(job: Job, seeds: int) -> pa.Table:
-    found = run_method(job.method, job.setting, job.updates, job.rollouts, range(seeds))
-    rows = (
-        row
-        for seed, curve in enumerate(found)
-        for row in run_tables.update_rows(job.kind, job.setting, job.method, seed, trimmed(curve))
-    )
-    return tables.from_rows(run_tables.UPDATES, rows)
+def job_table(job: Job, seeds: int) -> pa.Table:
+    """The runs of a job by their updates.
+
+    Args:
+        job: what to run.
+        seeds: how often.
+
+    Returns:
+        Of the schema `run_tables.UPDATES`.
+    """
+    curves = run_method(job.method, job.setting, job.length, range(seeds))
+    return run_tables.update_table(job.kind, job.setting, job.method, curves)
 
 
 def run(arguments: Arguments) -> int:
@@ -227,7 +237,7 @@ def run(arguments: Arguments) -> int:
         console.print(part)
     console.print(str(done.folder), soft_wrap=True)
     if arguments.json is not None:
-        kept = ("table", "targets", "regret", "stream")
+        kept = ("table", "ledgers", "targets", "regret", "stream")
         write_json({name: done.tables[name].to_pylist() for name in kept}, arguments.json)
     return 0
 

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "allocation-bandit": "every rule for spending rollouts at one ledger, beside the optimum of its class",
     "allocation-drift": "rules that remember prompts against rules that probe them, where success rates move",
     "allocation-tables": "exact tables of allocation rules, each number beside the published one",
+    "allocation-ablations": "what the switches of allocation rules are worth, and forms of the advantage",
     "analyze": "honest statistics of rollout logs, and a refusal where a number would mislead",
     "compare": "paired differences of two rollout logs on the prompts they have in common",
     "allocate": "how to spend the next rollouts on a pool of prompts, by every published rule",

@@ -7,7 +7,9 @@ way and forgets; a rule with *memory* remembers prompts. Each class has an optim
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from experiments.allocation.regimes import POPULATIONS, Population
 from theory.allocation import rates
+from theory.allocation.assembly import assemble, top_up
 from theory.allocation.policies import (
     ar3po,
     cures,
@@ -28,10 +30,22 @@ from theory.allocation.policies import (
     vip,
 )
 from theory.allocation.policies.compositions import hora_in_pilot_commit, sara_on_dps
-from theory.allocation.stopping_program import push_worth
+from theory.allocation.priors import mixture
+from theory.allocation.sequential import table_rule
+from theory.allocation.sources import epochs
+from theory.allocation.stopping_program import (
+    best_rate,
+    effective_worth,
+    push_worth,
+    stopping_problem,
+    stopping_rule,
+)
 from theory.protocols import Allocator
 
 Information = Literal["fixed", "stream", "memory"]
+
+WRONG_PRIOR = "published"
+"""The population that a misspecified optimal rule takes for true."""
 
 HORA_CAP = 4
 """Most rollouts of a group of HORA and its kin, in mean group sizes: compiled programs need a largest request."""
@@ -96,6 +110,21 @@ def _known_rates(build: Callable[..., Allocator]) -> Callable[[int, int], Alloca
     return made
 
 
+_LAWS = {population.name: population for population in POPULATIONS}
+
+
+def _stopping_for(population: Population) -> Callable[[int, int], Allocator]:
+    """The optimal rule of a fresh stream of one population, whatever stream it runs on: nothing is learnt."""
+
+    def made(batch: int, size: int) -> Allocator:
+        prior = mixture(population.betas, population.points)
+        problem = stopping_problem(prior, effective_worth(size))
+        draws = stopping_rule(problem, best_rate(problem)).at[0, 0].set(True)
+        return assemble(epochs(), table_rule(optimal_stopping.table(draws)), top_up(batch), batch)
+
+    return made
+
+
 METHODS: dict[str, Method] = {
     "uniform": Method("fixed", uniform.allocator, _whole),
     "hora": Method("stream", lambda b, n: hora.allocator(b, n, cap=HORA_CAP * n), _uneven),
@@ -112,6 +141,9 @@ METHODS: dict[str, Method] = {
     "optimal-stopping": Method("stream", optimal_stopping.allocator, _whole),
     "optimal-stopping-push": Method(
         "stream", lambda b, n: optimal_stopping.allocator(b, n, push_worth(n)), _whole
+    ),
+    f"optimal-stopping-for-{WRONG_PRIOR}": Method(
+        "stream", _stopping_for(_LAWS[WRONG_PRIOR]), _whole
     ),
     "mopps": Method("memory", mopps.allocator, _whole),
     "dps": Method("memory", dps.allocator, _whole),

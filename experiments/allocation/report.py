@@ -23,9 +23,11 @@ def report(found: Mapping[str, pa.Table]) -> Iterator[Table]:
     """
     yield _stream(found["stream"].to_pylist())
     fixed = [row for row in found["table"].to_pylist() if row["kind"] == "fixed-updates"]
-    for regime, rows in _split(fixed, "regime").items():
+    for regime, rows in split(fixed, "regime").items():
         yield _fixed(regime, rows)
-    for regime, rows in _split(found["targets"].to_pylist(), "regime").items():
+    for regime, rows in split(found["ledgers"].to_pylist(), "regime").items():
+        yield _ledger(regime, rows)
+    for regime, rows in split(found["targets"].to_pylist(), "regime").items():
         yield _targets(regime, rows)
     if found["regret"].num_rows:
         yield _regret(found["regret"].to_pylist())
@@ -55,11 +57,11 @@ def _stream(rows: list[Row]) -> Table:
     )
     table.add_column("population")
     table.add_column("n", justify="right")
-    rules = list(_split(rows, "rule"))
+    rules = list(split(rows, "rule"))
     for rule in rules:
         table.add_column(rule, justify="right")
-    for population, mine in _split(rows, "population").items():
-        for size, cells in _split(mine, "group_size").items():
+    for population, mine in split(rows, "population").items():
+        for size, cells in split(mine, "group_size").items():
             by_rule = {row["rule"]: row for row in cells}
             name = f"{population} (held out)" if cells[0]["held_out"] else population
             costs = (
@@ -86,7 +88,7 @@ def _fixed(regime: str, rows: list[Row]) -> Table:
         "calls per update",
     ):
         table.add_column(name, justify="left" if name in ("method", "information") else "right")
-    by_method = _split(rows, "method")
+    by_method = split(rows, "method")
     sampled = {row["seed"]: row["cost"] for row in by_method.get("dynamic-sampling", [])}
     for method, runs in by_method.items():
         against = [row["cost"] / sampled[row["seed"]] - 1 for row in runs if row["seed"] in sampled]
@@ -104,24 +106,60 @@ def _fixed(regime: str, rows: list[Row]) -> Table:
     return table
 
 
+def _ledger(regime: str, rows: list[Row]) -> Table:
+    table = Table(
+        title=f"{regime}: at one ledger, the {rows[0]['ledger']} rollouts of uniform allocation; effective rate: share of all rollouts that lie in effective groups"
+    )
+    for name in ("method", "effective rate", "updates", "pass@1", "pass@32"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for method, runs in split(rows, "method").items():
+        unfilled = sum(not row["filled"] for row in runs)
+        table.add_row(
+            f"{method} ({unfilled} of {len(runs)} ended before)" if unfilled else method,
+            with_interval((row["effective_rate"] for row in runs), 2),
+            f"{np.mean([row['updates'] for row in runs]):.0f}",
+            with_interval(row["accuracy"] for row in runs),
+            with_interval(row["coverage_32"] for row in runs),
+        )
+    return table
+
+
 def _targets(regime: str, rows: list[Row]) -> Table:
     table = Table(
         title=f"{regime}: rollouts of uniform allocation to its smoothed peak, over those of each rule to the same accuracy (geometric mean over seeds)"
     )
-    for name in ("method", "reached", "ratio", "by seed"):
+    for name in ("method", "reached", "uniform over it", "dapo over it", "by seed"):
         table.add_column(name, justify="left" if name == "method" else "right")
-    for method, runs in _split(rows, "method").items():
+    by_method = split(rows, "method")
+    batched = {row["seed"]: row for row in by_method.get("dapo", [])}
+    for method, runs in by_method.items():
         reached = sum(row["reached"] for row in runs)
-        ratios = [row["ratio"] for row in runs]
-        # A run that ended below the target has a ratio of at most what is shown: its seed is kept and the mean is a bound.
-        bound = "" if reached == len(runs) else "at most "
         table.add_row(
             method,
             f"{reached} of {len(runs)}",
-            f"{bound}{geometric(ratios)}",
+            over(runs, {row["seed"]: row for row in by_method["uniform"]}),
+            over(runs, batched) if batched else "",
             " ".join(f"{'' if row['reached'] else '<'}{row['ratio']:.2f}" for row in runs),
         )
     return table
+
+
+def over(runs: list[Row], others: Mapping[int, Row]) -> str:
+    """Rollouts of another rule to the target over those of a rule, with the side on which a run that never arrived makes it a bound.
+
+    Args:
+        runs: rows of `target_tables.TARGETS`, of the rule.
+        others: of the other rule, by seed.
+
+    Returns:
+        Geometric mean and 95 % interval; `at most` where the rule did not always arrive, `at least` where the other did not, `?` where neither did.
+    """
+    pairs = [(row, others[row["seed"]]) for row in runs if row["seed"] in others]
+    missed = any(not row["reached"] for row, _ in pairs)
+    other_missed = any(not other["reached"] for _, other in pairs)
+    bound = {(False, False): "", (True, False): "at most ", (False, True): "at least "}
+    ratios = [other["rollouts"] / row["rollouts"] for row, other in pairs]
+    return f"{bound.get((missed, other_missed), '? ')}{geometric(ratios)}"
 
 
 def geometric(ratios: list[float]) -> str:
@@ -145,7 +183,7 @@ def _regret(rows: list[Row]) -> Table:
     table = Table(
         title="Prompts that stand still: effective groups per 1000 rollouts below the best of the rule's class (fixed and stream: a fresh stream, exact; memory: a bound)"
     )
-    populations = _split(rows, "population")
+    populations = split(rows, "population")
     table.add_column("method")
     table.add_column("class")
     for name, mine in populations.items():
@@ -158,8 +196,8 @@ def _regret(rows: list[Row]) -> Table:
     table.add_row(
         "bound", "memory", *(f"{best[name][1]:.1f}" for name in populations), end_section=True
     )
-    for method, runs in _split(rows, "method").items():
-        cells = _split(runs, "population")
+    for method, runs in split(rows, "method").items():
+        cells = split(runs, "population")
         table.add_row(
             method,
             runs[0]["information"],
@@ -171,8 +209,16 @@ def _regret(rows: list[Row]) -> Table:
     return table
 
 
-def _split(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
-    """Rows by the value of a column, in the order of their first."""
+def split(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+    """Rows by the value of a column, in the order of their first.
+
+    Args:
+        rows: of a table.
+        column: its name.
+
+    Returns:
+        Value -> rows.
+    """
     found: dict[Any, list[Row]] = {}
     for row in rows:
         found.setdefault(row[column], []).append(row)

@@ -1,16 +1,17 @@
-"""Tidy tables of runs: one row an update, and from those one row a run, curves on one grid, and the rollouts to a target."""
+"""Tidy tables of runs: one row an update, and from those one row a run, and every rule at one ledger."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float64
 
-from experiments.allocation.methods import METHODS
-from experiments.allocation.runs import Setting
+from experiments.allocation.runs import Setting, trimmed
 from experiments.allocation.simulator import COVERAGE_KS, Curve
 from experiments.tables import from_rows, schema
+
+COVERAGES = tuple(f"coverage_{k}" for k in COVERAGE_KS)
+"""Columns of pass@k."""
 
 UPDATES = schema(
     kind=str,
@@ -22,8 +23,7 @@ UPDATES = schema(
     update=int,
     rollouts=int,
     accuracy=float,
-    coverage_8=float,
-    coverage_32=float,
+    **dict.fromkeys(COVERAGES, float),
     groups=int,
     effective=int,
     push=float,
@@ -49,25 +49,28 @@ RUNS = schema(
     rollouts_per_effective=float,
     push=float,
     accuracy=float,
-    coverage_8=float,
-    coverage_32=float,
+    **dict.fromkeys(COVERAGES, float),
+    **{f"mean_{name}": float for name in ("accuracy", *COVERAGES)},
     rounds=float,
     stopped=bool,
 )
 """cost: rollouts in units of B n an update, that of uniform allocation; push: mean of sqrt(rbar (1 - rbar)) over the groups; accuracy, coverage_k: exact pass@1 and
-pass@k of the held-out prompts at the end; stopped: the pool had nothing left that the rule would train on."""
+pass@k of the held-out prompts at the end, mean_accuracy and mean_coverage_k over the updates; stopped: the pool had nothing left that the rule would train on."""
 
-CURVES = schema(regime=str, method=str, seed=int, rollouts=int, accuracy=float, coverage_32=float)
-"""Held-out curves, linear between updates, at the same ledger points for all; a run that has ended keeps no further rows."""
-
-TARGETS = schema(
-    regime=str, method=str, seed=int, target=float, reached=bool, rollouts=int, ratio=float
+LEDGERS = schema(
+    regime=str,
+    method=str,
+    seed=int,
+    ledger=int,
+    filled=bool,
+    updates=int,
+    rollouts=int,
+    effective_rate=float,
+    accuracy=float,
+    coverage_32=float,
 )
-"""rollouts: at which the smoothed curve reaches the target, or at which the run ended; ratio: those of uniform over these, an upper bound where not reached."""
-
-GRID_POINTS = 120
-SMOOTHING = 5
-"""Grid points of the centred mean that a target is read off, for every method alike."""
+"""Read at the last update within the ledger. effective_rate: n times the effective groups over all rollouts so far, 1 if every rollout were in one; filled: false
+for a run whose last update came before the ledger was spent."""
 
 
 def update_rows(
@@ -96,8 +99,7 @@ def update_rows(
             "update": update,
             "rollouts": curve.rollouts[update],
             "accuracy": curve.accuracy[update],
-            "coverage_8": curve.coverage[update, COVERAGE_KS.index(8)],
-            "coverage_32": curve.coverage[update, COVERAGE_KS.index(32)],
+            **dict(zip(COVERAGES, curve.coverage[update], strict=True)),
             "groups": curve.groups[update],
             "effective": curve.effective[update],
             "push": curve.push[update],
@@ -105,6 +107,26 @@ def update_rows(
             "rounds": curve.rounds[update],
             "spent": int(curve.spent),
         }
+
+
+def update_table(kind: str, setting: Setting, method: str, curves: Iterable[Curve]) -> pa.Table:
+    """The runs of a method in a setting by their updates.
+
+    Args:
+        kind: of experiment.
+        setting: where.
+        method: its name.
+        curves: one a seed, from seed 0 on.
+
+    Returns:
+        Of the schema `UPDATES`.
+    """
+    rows = (
+        row
+        for seed, curve in enumerate(curves)
+        for row in update_rows(kind, setting, method, seed, trimmed(curve))
+    )
+    return from_rows(UPDATES, rows)
 
 
 RunKey = tuple[str, str, str, int]
@@ -131,21 +153,26 @@ def by_run(updates: pa.Table) -> dict[RunKey, Mapping[str, np.ndarray]]:
     }
 
 
-def run_table(updates: pa.Table) -> pa.Table:
+def run_table(updates: pa.Table, information: Mapping[str, str]) -> pa.Table:
     """One row a run.
 
     Args:
         updates: of the schema `UPDATES`.
+        information: what each method may look at.
 
     Returns:
         Of the schema `RUNS`.
     """
-    rows = (_run_row(key, columns) for key, columns in by_run(updates).items())
+    rows = (
+        {**_run_row(key, columns), "information": information[key[2]]}
+        for key, columns in by_run(updates).items()
+    )
     return from_rows(RUNS, rows)
 
 
 def _run_row(key: RunKey, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
     kind, regime, method, seed = key
+    measured = ("accuracy", *COVERAGES)
     updates = len(columns["update"])
     size, batch = (int(columns[name][0]) for name in ("group_size", "batch_size"))
     spent, groups, effective = (
@@ -159,7 +186,6 @@ def _run_row(key: RunKey, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "group_size": size,
         "batch_size": batch,
         "method": method,
-        "information": METHODS[method].information,
         "seed": seed,
         "updates": updates,
         "rollouts": spent,
@@ -167,115 +193,51 @@ def _run_row(key: RunKey, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "effective_share": effective / max(groups, 1),
         "rollouts_per_effective": spent / effective if effective else float("inf"),
         "push": float(columns["push"].sum()) / max(groups, 1),
-        "accuracy": columns["accuracy"][-1],
-        "coverage_8": columns["coverage_8"][-1],
-        "coverage_32": columns["coverage_32"][-1],
+        **{name: columns[name][-1] for name in measured},
+        **{f"mean_{name}": float(columns[name].mean()) for name in measured},
         "rounds": float(columns["rounds"].mean()),
         "stopped": spent > int(columns["rollouts"][-1]),
     }
 
 
-def curve_table(updates: pa.Table, kind: str) -> pa.Table:
-    """Held-out curves of one kind of experiment on one grid a regime.
+def ledger_table(updates: pa.Table, kind: str, uniform_updates: int) -> pa.Table:
+    """Every rule at one ledger: what so many updates of uniform allocation cost.
 
     Args:
         updates: of the schema `UPDATES`.
         kind: of experiment.
+        uniform_updates: whose cost is the ledger.
 
     Returns:
-        Of the schema `CURVES`.
+        Of the schema `LEDGERS`, one row a run of this kind.
     """
-    runs = {key: columns for key, columns in by_run(updates).items() if key[0] == kind}
-    ends: dict[str, int] = {}
-    for (_, regime, _, _), columns in runs.items():
-        ends[regime] = max(ends.get(regime, 0), int(columns["rollouts"][-1]))
     rows = (
-        row
-        for (_, regime, method, seed), columns in runs.items()
-        for row in _curve_rows(regime, method, seed, columns, ends[regime])
+        _ledger_row(key, columns, uniform_updates)
+        for key, columns in by_run(updates).items()
+        if key[0] == kind
     )
-    return from_rows(CURVES, rows)
+    return from_rows(LEDGERS, rows)
 
 
-def _curve_rows(
-    regime: str, method: str, seed: int, columns: Mapping[str, np.ndarray], end: int
-) -> Iterator[dict[str, Any]]:
-    grid = np.linspace(0, end, GRID_POINTS + 1)[1:]
-    rollouts = columns["rollouts"]
-    accuracy = np.interp(grid, rollouts, columns["accuracy"])
-    coverage = np.interp(grid, rollouts, columns["coverage_32"])
-    for point in np.flatnonzero((grid >= rollouts[0]) & (grid <= rollouts[-1])):
-        yield {
-            "regime": regime,
-            "method": method,
-            "seed": seed,
-            "rollouts": int(grid[point]),
-            "accuracy": accuracy[point],
-            "coverage_32": coverage[point],
-        }
-
-
-def smoothed(values: Float64[np.ndarray, " U"]) -> Float64[np.ndarray, " U"]:
-    """Centred mean over `SMOOTHING` points, fewer at the ends.
-
-    Args:
-        values: on the grid.
-
-    Returns:
-        The same length.
-    """
-    window = np.ones(SMOOTHING)
-    return np.convolve(values, window, "same") / np.convolve(np.ones_like(values), window, "same")
-
-
-def target_rows(curves: pa.Table, baseline: str = "uniform") -> Iterator[dict[str, Any]]:
-    """Rollouts until each method has the best accuracy that the baseline ever has, by regime and seed.
-
-    Args:
-        curves: of the schema `CURVES`.
-        baseline: whose smoothed peak is the target.
-
-    Yields:
-        Rows of `TARGETS`.
-    """
-    by_run: dict[tuple[str, int, str], list[tuple[int, float]]] = {}
-    for row in curves.to_pylist():
-        key = (row["regime"], row["seed"], row["method"])
-        by_run.setdefault(key, []).append((row["rollouts"], row["accuracy"]))
-    for (regime, seed, method), points in by_run.items():
-        if method != baseline:
-            continue
-        rollouts, values = _columns(points)
-        peak = smoothed(values)
-        target = float(peak.max())
-        paid = int(rollouts[peak.argmax()])
-        for (regime2, seed2, other), theirs in by_run.items():
-            if (regime2, seed2) == (regime, seed):
-                yield _target_row(regime, seed, other, theirs, target, paid)
-
-
-def _target_row(
-    regime: str,
-    seed: int,
-    method: str,
-    points: Sequence[tuple[int, float]],
-    target: float,
-    paid: int,
+def _ledger_row(
+    key: RunKey, columns: Mapping[str, np.ndarray], uniform_updates: int
 ) -> dict[str, Any]:
-    rollouts, values = _columns(points)
-    hits = np.flatnonzero(smoothed(values) >= target)
-    needed = int(rollouts[hits[0]] if hits.size else rollouts[-1])
+    _, regime, method, seed = key
+    size = int(columns["group_size"][0])
+    ledger = uniform_updates * size * int(columns["batch_size"][0])
+    inside = int((columns["rollouts"] <= ledger).sum())
+    last = max(inside - 1, 0)
+    rollouts, effective = int(columns["rollouts"][last]), int(columns["effective"][:inside].sum())
     return {
         "regime": regime,
         "method": method,
         "seed": seed,
-        "target": target,
-        "reached": bool(hits.size),
-        "rollouts": needed,
-        "ratio": paid / needed,
+        "ledger": ledger,
+        # The next update would have gone beyond the ledger, or the run would have had to be longer to come near it.
+        "filled": inside < len(columns["rollouts"]) or rollouts == ledger,
+        "updates": inside,
+        "rollouts": rollouts,
+        "effective_rate": effective * size / rollouts,
+        "accuracy": columns["accuracy"][last],
+        "coverage_32": columns["coverage_32"][last],
     }
-
-
-def _columns(points: Sequence[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
-    rollouts, values = zip(*points, strict=True)
-    return np.array(rollouts), np.array(values)

@@ -1,17 +1,24 @@
-"""Runs of methods by seed: one compiled program a method and regime, its seeds one after the other, so that a killed run keeps what it has."""
+"""Runs of methods by seed, one after the other. Settings of equal sizes share one compiled program a method: what differs between them is data."""
 
+import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
-from experiments.allocation.methods import METHODS
+from experiments.allocation.methods import METHODS, Method
 from experiments.allocation.regimes import Population, SkillRegime
 from experiments.allocation.simulator import Curve, Limits, simulate
-from experiments.allocation.worlds import World, draw_rates, skill_world, static_world
+from experiments.allocation.worlds import (
+    World,
+    draw_rates,
+    draw_skill_prompts,
+    learning_world,
+    static_world,
+)
 
 MOST_ROUNDS = 3000
 """Rounds of one update after which a rule is stopped: the pool has nothing left that it would train on."""
@@ -25,21 +32,36 @@ class Setting(NamedTuple):
         batch_size: B.
         group_size: n.
         num_prompts: of the training pool.
-        world: key -> prompts and policy.
+        draw: key -> the prompts, a pytree of arrays.
+        world: those arrays -> prompts and policy.
     """
 
     name: str
     batch_size: int
     group_size: int
     num_prompts: int
-    world: Callable[[Key[Array, ""]], World]
+    draw: Callable[[Key[Array, ""]], Any]
+    world: Callable[[Any], World]
 
 
-def skill_setting(regime: SkillRegime) -> Setting:
+class Length(NamedTuple):
+    """How long a run is.
+
+    Attributes:
+        updates: most updates.
+        rollouts: the run ends with the first update at or beyond so many.
+    """
+
+    updates: int
+    rollouts: int = 1 << 28
+
+
+def skill_setting(regime: SkillRegime, form: str = "grpo") -> Setting:
     """A learning policy.
 
     Args:
         regime: of prompts and policy.
+        form: of the advantage.
 
     Returns:
         The setting.
@@ -49,7 +71,8 @@ def skill_setting(regime: SkillRegime) -> Setting:
         regime.batch_size,
         regime.group_size,
         regime.num_prompts,
-        lambda key: skill_world(key, regime),
+        lambda key: draw_skill_prompts(key, regime, form),
+        learning_world,
     )
 
 
@@ -72,13 +95,12 @@ def static_setting(
         batch_size,
         group_size,
         num_prompts,
-        lambda key: static_world(draw_rates(key, population, num_prompts)),
+        lambda key: draw_rates(key, population, num_prompts),
+        static_world,
     )
 
 
-def run_method(
-    name: str, setting: Setting, updates: int, rollouts: int, seeds: range
-) -> Iterator[Curve]:
+def run_method(name: str, setting: Setting, length: Length, seeds: range) -> Iterator[Curve]:
     """A method in a setting, once for each seed.
 
     All methods meet the same prompts at the same seed; their rollouts are independent.
@@ -86,31 +108,61 @@ def run_method(
     Args:
         name: of `METHODS`.
         setting: where.
-        updates: most updates.
-        rollouts: the run ends with the first update at or beyond so many.
+        length: of a run.
         seeds: of the runs.
 
     Yields:
         One curve a seed, on the host.
     """
-    method = METHODS[name]
-    allocator = method.build(setting.batch_size, setting.group_size)
-    shape = method.shape(setting.batch_size, setting.group_size, setting.num_prompts)
-    limits = Limits(updates, rollouts, MOST_ROUNDS, shape.most, shape.prompts)
-    number = list(METHODS).index(name)
+    return run(METHODS[name], list(METHODS).index(name), setting, length, seeds)
+
+
+def run(
+    method: Method, number: int, setting: Setting, length: Length, seeds: range
+) -> Iterator[Curve]:
+    """Any rule in a setting, once for each seed.
+
+    Args:
+        method: the rule.
+        number: tells its rollouts from those of other rules.
+        setting: where.
+        length: of a run.
+        seeds: of the runs.
+
+    Yields:
+        One curve a seed, on the host.
+    """
+    sizes = (setting.batch_size, setting.group_size, setting.num_prompts)
+    program = _program(method, *sizes, length.updates, setting.world)
+    for seed in seeds:
+        key = jax.random.key(seed)
+        prompts = setting.draw(jax.random.fold_in(key, 0))
+        of_run = jax.random.fold_in(key, 1 + number)
+        curve = jax.tree.map(np.asarray, program(of_run, prompts, jnp.int32(length.rollouts)))
+        if curve.spent >= 1 << 29:
+            raise ValueError(f"{setting.name}: a rule asked for more than its shape allows")
+        yield curve
+
+
+@functools.cache
+def _program(
+    method: Method,
+    batch_size: int,
+    group_size: int,
+    num_prompts: int,
+    updates: int,
+    world: Callable[[Any], World],
+) -> Callable[[Key[Array, ""], Any, Int[Array, ""]], Curve]:
+    """A run as one compiled function of its key, its prompts and the rollouts after which it ends."""
+    allocator = method.build(batch_size, group_size)
+    shape = method.shape(batch_size, group_size, num_prompts)
 
     @jax.jit
-    def one(key: Key[Array, ""]) -> Curve:
-        world = setting.world(jax.random.fold_in(key, 0))
-        return simulate(jax.random.fold_in(key, 1 + number), allocator, world, limits)
+    def one(key: Key[Array, ""], prompts: Any, rollouts: Int[Array, ""]) -> Curve:
+        limits = Limits(updates, rollouts, MOST_ROUNDS, shape.most, shape.prompts)
+        return simulate(key, allocator, world(prompts), limits)
 
-    for seed in seeds:
-        curve = jax.tree.map(np.asarray, one(jax.random.key(seed)))
-        if curve.spent >= 1 << 29:
-            raise ValueError(
-                f"{name}: asked for more prompts or rollouts than its shape {shape} allows"
-            )
-        yield curve
+    return one
 
 
 def trimmed(curve: Curve) -> Curve:

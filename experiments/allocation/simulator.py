@@ -27,7 +27,7 @@ class Limits(NamedTuple):
     """
 
     updates: int
-    rollouts: int
+    rollouts: int | Int[Array, ""]
     rounds: int
     most: int
     prompts: int

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy.special import betaln
 
+from experiments.allocation.methods import WRONG_PRIOR
 from experiments.allocation.moments import log_moment, success_probability
 from experiments.allocation.regimes import POPULATIONS, Population
 from experiments.tables import schema
@@ -30,9 +31,6 @@ SCHEMA = schema(
 sqrt(rbar (1 - rbar)) per 1000 rollouts; missed_share: of the groups that would have been effective, those given up."""
 
 Rule = Callable[[Arm], Bool[np.ndarray, " K"]]
-
-WRONG_PRIOR = "published"
-"""The population that a misspecified optimal rule takes for true."""
 
 
 def _mixed(arm: Arm) -> Bool[np.ndarray, " K"]:
@@ -68,7 +66,7 @@ def rules(group_size: int) -> dict[str, Rule]:
         "sara": given_up_after(flat_stop(TAU_LOW, group_size)),
         "speed": given_up_after(group_size // 4),
         "optimal-stopping": lambda arm: optimum(arm).draws,
-        f"optimal-stopping for {WRONG_PRIOR}": lambda arm: wrong_draws,
+        f"optimal-stopping-for-{WRONG_PRIOR}": lambda arm: wrong_draws,
     }
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
+from experiments.allocation.pushes import PUSHES
 from experiments.allocation.regimes import (
     NUM_SKILLS,
     SKILLS_PER_PROMPT,
@@ -82,19 +83,34 @@ def static_world(rates: Float[Array, " P"]) -> World:
     )
 
 
-def skill_world(key: Key[Array, ""], regime: SkillRegime) -> World:
-    """A policy that learns on prompts which share skills.
+class SkillPrompts(NamedTuple):
+    """Prompts that share skills, as arrays, so that worlds of equal shapes share a compiled program. P2 = 2 P: as many are held out as are trained on.
 
-        p_i = sigmoid(x_i . w - b_i),     w <- w + lr / B sum over groups of 1/n_i sum_j A_ij grad log pi(r_ij),   grad log pi(r) = (r - p_i) x_i
+    Attributes:
+        features: [P2, S] which skills a prompt needs, training prompts first.
+        difficulty: [P2] b_i, in logits.
+        step: learning rate over batch size.
+        form: of the advantage, a place in `PUSHES`.
+    """
 
-    with A the std-normalised advantages of the group, so that a group of s successes and f failures moves w by sqrt(s f) / (s + f) x_i.
+    features: Float[Array, "P2 S"]
+    difficulty: Float[Array, " P2"]
+    step: Float[Array, ""]
+    form: Int[Array, ""]
+
+
+def draw_skill_prompts(
+    key: Key[Array, ""], regime: SkillRegime, form: str = "grpo"
+) -> SkillPrompts:
+    """The prompts of a regime.
 
     Args:
         key: of features and difficulties.
         regime: sizes and rates.
+        form: of the advantage, in `PUSHES`.
 
     Returns:
-        A world that starts at w = 0.
+        Their arrays.
     """
     of_skills, of_difficulty = jax.random.split(key)
     total = 2 * regime.num_prompts
@@ -103,27 +119,43 @@ def skill_world(key: Key[Array, ""], regime: SkillRegime) -> World:
     _, chosen = jax.lax.top_k(scores, SKILLS_PER_PROMPT)
     features = jnp.zeros((total, NUM_SKILLS)).at[jnp.arange(total)[:, None], chosen].set(1.0)
     difficulty = regime.mean_difficulty + regime.spread * jax.random.normal(of_difficulty, (total,))
-    training, held_out = slice(0, regime.num_prompts), slice(regime.num_prompts, total)
+    step = jnp.float32(regime.learning_rate / regime.batch_size)
+    return SkillPrompts(features, difficulty, step, jnp.int32(list(PUSHES).index(form)))
+
+
+def learning_world(prompts: SkillPrompts) -> World:
+    """A policy that learns on prompts which share skills.
+
+        p_i = sigmoid(x_i . w - b_i),     w <- w + lr / B sum over groups of 1/n_i sum_j A_ij grad log pi(r_ij),   grad log pi(r) = (r - p_i) x_i
+
+    so that a group moves w by its push (`experiments.allocation.pushes`) along x_i: sqrt(s f) / (s + f) under std-normalised advantages.
+
+    Args:
+        prompts: of the world.
+
+    Returns:
+        A world that starts at w = 0.
+    """
+    total, num_skills = prompts.features.shape
+    training, held_out = slice(0, total // 2), slice(total // 2, total)
 
     def rate(parameters: Parameters, rows: slice) -> Float[Array, " P"]:
-        return jax.nn.sigmoid(features[rows] @ parameters - difficulty[rows])
+        return jax.nn.sigmoid(prompts.features[rows] @ parameters - prompts.difficulty[rows])
 
     def learn(parameters: Parameters, groups: Groups) -> Parameters:
-        pushes = _group_push(groups.ready, groups.successes, groups.failures)
-        return parameters + regime.learning_rate / regime.batch_size * (pushes @ features[training])
+        push = jax.lax.switch(
+            prompts.form,
+            list(PUSHES.values()),
+            groups.ready,
+            groups.successes,
+            groups.failures,
+            rate(parameters, training),
+        )
+        return parameters + prompts.step * (push @ prompts.features[training])
 
     return World(
-        jnp.zeros(NUM_SKILLS),
+        jnp.zeros(num_skills),
         lambda parameters: rate(parameters, training),
         lambda parameters: rate(parameters, held_out),
         learn,
     )
-
-
-def _group_push(
-    ready: Bool[Array, " P"], successes: Int[Array, " P"], failures: Int[Array, " P"]
-) -> Float[Array, " P"]:
-    """Mean over a group of advantage times (reward - p), under std-normalised advantages, which sum to 0 over the group."""
-    size = (successes + failures).astype(jnp.float32)
-    product = successes.astype(jnp.float32) * failures.astype(jnp.float32)
-    return jnp.where(ready, jnp.sqrt(product) / jnp.maximum(size, 1.0), 0.0)

@@ -7,6 +7,7 @@ A source knows nothing of stopping rules and a stopping rule nothing of sources,
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -87,10 +88,13 @@ def best_first(
     Returns:
         [P] places: 1 for the first taken, 0 for those that were not.
     """
-    order = jnp.lexsort((-score, ~preferred, visited, ~eligible))
-    place = (
-        jnp.zeros(order.shape, jnp.int32)
-        .at[order]
-        .set(jnp.arange(1, order.size + 1, dtype=jnp.int32))
-    )
-    return jnp.where(eligible & (place <= jnp.asarray(count, jnp.int32)), place, 0)
+
+    def first() -> Int[Array, " P"]:
+        order = jnp.lexsort((-score, ~preferred, visited, ~eligible))
+        place = jnp.arange(1, order.size + 1, dtype=jnp.int32)
+        places = jnp.zeros(order.shape, jnp.int32).at[order].set(place)
+        return jnp.where(eligible & (places <= wanted), places, 0)
+
+    wanted = jnp.asarray(count, jnp.int32)
+    # The order is the dear part, and in most rounds nothing is opened.
+    return jax.lax.cond(wanted > 0, first, lambda: jnp.zeros(score.shape, jnp.int32))

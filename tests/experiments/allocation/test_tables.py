@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from experiments.allocation import run_tables, stream_table
+from experiments.allocation import run_tables, stream_table, target_tables
 from experiments.allocation.moments import log_moment, success_probability
 from experiments.allocation.pool_bound import PoolBound
 from experiments.allocation.regimes import POPULATIONS, Population
@@ -103,8 +103,7 @@ def updates(
             "update": place,
             "rollouts": step * (place + 1),
             "accuracy": value,
-            "coverage_8": value,
-            "coverage_32": value,
+            **dict.fromkeys(run_tables.COVERAGES, value),
             "groups": 4,
             "effective": 2,
             "push": 1.0,
@@ -118,7 +117,7 @@ def updates(
 
 def target_table(*runs: list[dict[str, object]]) -> list[dict[str, object]]:
     table = from_rows(run_tables.UPDATES, [row for run in runs for row in run])
-    return list(run_tables.target_rows(run_tables.curve_table(table, "target")))
+    return list(target_tables.target_rows(target_tables.curve_table(table, "target")))
 
 
 def test_a_rule_twice_as_fast_has_ratio_two_and_one_that_never_arrives_is_kept() -> None:
@@ -148,11 +147,28 @@ def test_a_lucky_evaluation_is_no_peak() -> None:
 
 def test_a_run_in_one_row() -> None:
     table = from_rows(run_tables.UPDATES, updates("sara", 3, [0.1, 0.2], 64, spent=200))
-    (row,) = run_tables.run_table(table).to_pylist()
+    (row,) = run_tables.run_table(table, {"sara": "stream"}).to_pylist()
     assert (row["updates"], row["rollouts"], row["stopped"]) == (2, 200, True)
     assert row["cost"] == pytest.approx(200 / 64)
     assert row["effective_share"] == 0.5 and row["rollouts_per_effective"] == 50
     assert row["push"] == pytest.approx(0.25) and row["accuracy"] == 0.2
+
+
+def test_rules_are_read_at_one_ledger() -> None:
+    """At the last update within what uniform allocation spends (2 updates of 4 groups of 8 are 64 rollouts), dropped rollouts included."""
+    rows = [
+        *updates("uniform", 0, [0.1, 0.2], 32),
+        *updates("dapo", 0, [0.1, 0.3, 0.5], 40),
+        *updates("ar3po", 0, [0.1, 0.2], 10),
+    ]
+    table = run_tables.ledger_table(from_rows(run_tables.UPDATES, rows), "target", 2)
+    found = {row["method"]: row for row in table.to_pylist()}
+    assert [found[name]["updates"] for name in ("uniform", "dapo", "ar3po")] == [2, 1, 2]
+    assert [found[name]["filled"] for name in ("uniform", "dapo", "ar3po")] == [True, True, False]
+    # Two effective groups an update, 8 rollouts each.
+    assert found["uniform"]["effective_rate"] == 0.5 and found["uniform"]["accuracy"] == 0.2
+    assert found["dapo"]["effective_rate"] == 16 / 40 and found["dapo"]["accuracy"] == 0.1
+    assert found["uniform"]["ledger"] == 64
 
 
 def test_intervals_over_seeds() -> None:

@@ -1,0 +1,118 @@
+"""Ablations of allocation rules: what is compared, verdicts over seeds, and the size of an update against its effective groups."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from experiments.allocation import yield_and_norm
+from experiments.allocation.ablation_regimes import COVERAGE_REGIMES, PILOT_VARIANTS
+from experiments.allocation.ablation_report import differences, verdict
+from experiments.allocation.regimes import SkillRegime
+from experiments.allocation.report import Row, over
+from experiments.allocation_ablations import RULES, Config, jobs, main
+from tests.stat_asserts import assert_mean, assert_rejected
+
+FEATURES = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+RATES = np.array([0.2, 0.5, 0.9])
+
+
+def test_the_size_of_an_update_is_that_of_all_its_outcomes() -> None:
+    """Every pair of prompts and every outcome of their groups, written out: B = 2, n = 3."""
+    size, batch = 3, 2
+    outcomes = list(itertools.product(range(3), range(size + 1)))
+    total, squares = np.zeros(batch + 1), np.zeros(batch + 1)
+    for groups in itertools.product(outcomes, repeat=batch):
+        chance = np.prod([binom.pmf(s, size, RATES[prompt]) / 3 for prompt, s in groups])
+        pushes = [np.sqrt(s * (size - s)) / size * FEATURES[prompt] for prompt, s in groups]
+        update = np.sum(pushes, axis=0) / batch
+        effective = sum(0 < s < size for _, s in groups)
+        total[effective] += chance
+        squares[effective] += chance * float((update**2).sum())
+    law = yield_and_norm.effective_groups(FEATURES, RATES, size)
+    found = yield_and_norm.squared_norm(law, np.arange(batch + 1), batch)
+    np.testing.assert_allclose(found, squares / total, rtol=1e-12, atol=1e-15)
+    assert law.share == pytest.approx(total[1] / 2 + total[2], rel=1e-12)
+
+
+def squared_norms(rates: np.ndarray) -> np.ndarray:
+    """Of 40,000 random batches, less their expectation at the rates above, at the number of effective groups that each has."""
+    regime = SkillRegime("r", 1.0, 0.0, 4, 3, batch_size=5)
+    rng = np.random.default_rng(11)
+    counts, squares = yield_and_norm.random_batches(rng, FEATURES, rates, regime, 40_000)
+    law = yield_and_norm.effective_groups(FEATURES, RATES, regime.group_size)
+    return squares - yield_and_norm.squared_norm(law, counts, regime.batch_size)
+
+
+def test_random_batches_have_the_exact_size() -> None:
+    assert_mean(squared_norms(RATES), 0.0, smallest_bias=0.02)
+    harder = np.array([0.05, 0.8, 0.9])
+    assert_rejected(lambda: assert_mean(squared_norms(harder), 0.0, smallest_bias=0.02))
+
+
+def test_verdicts_over_seeds() -> None:
+    assert verdict(np.array([1.0, 1.1, 0.9])) == "better"
+    assert verdict(np.array([-1.0, -1.1, -0.9])) == "worse"
+    assert verdict(np.array([1.0, -1.1, 0.3])) == "tie"
+    assert verdict(np.array([1.0])) == "tie"
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    rows: list[Row] = [
+        {"method": method, "seed": seed, "accuracy": value}
+        for method, values in {"uniform": (0.1, 0.5), "hora": (0.7, 0.2)}.items()
+        for seed, value in reversed(list(enumerate(values)))
+    ]
+    found = differences(rows, "hora", "uniform", "accuracy")
+    np.testing.assert_allclose(sorted(found), [-0.3, 0.6])
+
+
+def test_who_never_arrived_makes_a_bound() -> None:
+    def run(rollouts: int, reached: bool) -> dict[str, object]:
+        return {"seed": 0, "rollouts": rollouts, "reached": reached}
+
+    assert over([run(100, True)], {0: run(200, True)}) == "2.00"
+    assert over([run(100, False)], {0: run(200, True)}) == "at most 2.00"
+    assert over([run(100, True)], {0: run(200, False)}) == "at least 2.00"
+    assert over([run(100, False)], {0: run(200, False)}) == "? 2.00"
+
+
+def test_every_variant_cell_and_form_is_run() -> None:
+    found = list(jobs(Config()))
+    names = [(job.part, job.setting.name, job.rule) for job in found]
+    assert len(set(names)) == len(names)
+    assert {job.rule for job in found} >= {*PILOT_VARIANTS, "uniform", "hora", "sara"}
+    assert len(COVERAGE_REGIMES) == 12
+    assert {job.setting.name for job in found} >= {regime.name for regime in COVERAGE_REGIMES}
+    assert len({regime.name for regime in COVERAGE_REGIMES}) == 12
+    assert set(PILOT_VARIANTS) < set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--parts", "pilot"], "unknown part 'pilot'"),
+        (["--variants", "k"], "unknown variant 'k'"),
+        (["--cells", "12"], "--cells 12: must be 0 to 11"),
+        (["--seeds", "0"], "--seeds 0: must be at least 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert line in error and error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_smoke_preset_reports_and_resumes(
+    tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--preset", "smoke", "--results-dir", str(tmp_path), "--json", f"{tmp_path}/out.json"]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    assert "switches of Pilot-Commit" in first and "Forms of the advantage" in first
+    assert main(words) == 0
+    assert capsys.readouterr().out == first
