@@ -70,7 +70,7 @@ LEDGERS = schema(
     coverage_32=float,
 )
 """Read at the last update within the ledger. effective_rate: n times the effective groups over all rollouts so far, 1 if every rollout were in one; filled: false
-for a run whose last update came before the ledger was spent."""
+for a run that was over before the ledger was spent."""
 
 
 def update_rows(
@@ -227,14 +227,17 @@ def _ledger_row(
     ledger = uniform_updates * size * int(columns["batch_size"][0])
     inside = int((columns["rollouts"] <= ledger).sum())
     last = max(inside - 1, 0)
-    rollouts, effective = int(columns["rollouts"][last]), int(columns["effective"][:inside].sum())
+    # A run that got stuck has spent the ledger and trained on nothing for the rest of it.
+    spent = int(columns["spent"][0])
+    ended = inside == len(columns["rollouts"])
+    rollouts = min(spent, ledger) if ended else int(columns["rollouts"][last])
+    effective = int(columns["effective"][:inside].sum())
     return {
         "regime": regime,
         "method": method,
         "seed": seed,
         "ledger": ledger,
-        # The next update would have gone beyond the ledger, or the run would have had to be longer to come near it.
-        "filled": inside < len(columns["rollouts"]) or rollouts == ledger,
+        "filled": not ended or spent >= ledger,
         "updates": inside,
         "rollouts": rollouts,
         "effective_rate": effective * size / rollouts,

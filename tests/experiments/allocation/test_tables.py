@@ -160,11 +160,13 @@ def test_rules_are_read_at_one_ledger() -> None:
         *updates("uniform", 0, [0.1, 0.2], 32),
         *updates("dapo", 0, [0.1, 0.3, 0.5], 40),
         *updates("ar3po", 0, [0.1, 0.2], 10),
+        *updates("pilot-commit", 0, [0.1], 32, spent=9999),
     ]
     table = run_tables.ledger_table(from_rows(run_tables.UPDATES, rows), "target", 2)
     found = {row["method"]: row for row in table.to_pylist()}
     assert [found[name]["updates"] for name in ("uniform", "dapo", "ar3po")] == [2, 1, 2]
     assert [found[name]["filled"] for name in ("uniform", "dapo", "ar3po")] == [True, True, False]
+    assert found["pilot-commit"]["filled"] and found["pilot-commit"]["effective_rate"] == 0.25
     # Two effective groups an update, 8 rollouts each.
     assert found["uniform"]["effective_rate"] == 0.5 and found["uniform"]["accuracy"] == 0.2
     assert found["dapo"]["effective_rate"] == 16 / 40 and found["dapo"]["accuracy"] == 0.1
