@@ -23,7 +23,9 @@ def parsed(data: bytes | str, where: str, path: str) -> Raw | Excluded:
         knows which is meant.
     """
     try:
-        value = json.loads(data, object_pairs_hook=unique_fields)
+        # Of bytes `json` would guess the encoding, line by line: the first line of UTF-16 alone can be read that way.
+        text = data.decode() if isinstance(data, bytes) else data
+        value = json.loads(text, object_pairs_hook=unique_fields)
     except InvalidInput as error:
         return Excluded(UNREADABLE, where, str(error))
     except (ValueError, RecursionError):

@@ -53,6 +53,7 @@ BOM = b"\xef\xbb\xbf"
         (b"\n".join([GOOD[0], GOOD[0] + GOOD[1], GOOD[1]]), [("unreadable", "line 2")]),
         (b"\n".join([b"[1]", *GOOD, b"3", b"null"]), [("not an object", f"line {n}") for n in (1, 4, 5)]),
         (b"\n".join([*GOOD, b"\0" * 40]), [("unreadable", "line 3")]),
+        (b"\n".join([*GOOD, '{"prompt_id": 3}'.encode("utf-16-le")]), [("unreadable", "line 3")]),
         (b"\n".join([*GOOD, b"[" * 10**5]), [("unreadable", "line 3")]),
         (b"\n".join([*GOOD, b'{"prompt_id": 1, "prompt_id": 2}']), [("unreadable", "line 3")]),
         (b"\n".join([*GOOD, b'{"reward": %s}' % (b"9" * 5000)]), [("unreadable", "line 3")]),
