@@ -217,17 +217,17 @@ def _check(config: Config) -> None:
     for option in ("seeds", "updates"):
         if getattr(config, option) < 1:
             raise InvalidInput(f"--{option} {getattr(config, option)}: must be at least 1")
-    for option, least, why in (
-        ("pilots", 4, "or no rate falls in the band at both of its ends"),
-        ("cost_sizes", 8, "a quarter are pilots"),
-        ("group_sizes", 3, "SARA looks at two rollouts before it abandons"),
-        ("region_sizes", 3, "SARA looks at two rollouts before it abandons"),
+    for option, least, most, why in (
+        ("pilots", 4, 256, "with fewer the band has one side only"),
+        ("cost_sizes", 16, 256, "a quarter are pilots, and four are the fewest"),
+        ("group_sizes", 3, 64, "laws of logits are exact up to there"),
+        ("region_sizes", 3, 256, "SARA looks at two rollouts before it abandons"),
     ):
         values: tuple[int, ...] = getattr(config, option)
-        if not values or min(values) < least or max(values) > _LARGEST:
+        if not values or min(values) < least or max(values) > most:
             given = ",".join(map(str, values))
             raise InvalidInput(
-                f"--{option.replace('_', '-')} {given}: give at least one, each in {least}..{_LARGEST}: {why}"
+                f"--{option.replace('_', '-')} {given}: give at least one, each in {least}..{most}: {why}"
             )
     if any(size % 4 for size in config.cost_sizes):
         raise InvalidInput("--cost-sizes: each must be a multiple of 4, as a quarter are pilots")
@@ -239,8 +239,6 @@ def _check(config: Config) -> None:
             if name not in known:
                 raise unknown(what, name, known)
 
-
-_LARGEST = 256
 
 PRESETS = {
     "smoke": Arguments(

@@ -171,8 +171,8 @@ def _outcomes(world: LevelWorld, prompts: _Prompts) -> dict[str, tuple[Array, Ar
     kinds = Kinds(
         jnp.asarray(prompts.share), *_SHARES(law, hits[:, None], PROBES - hits[:, None], sizes)
     )
-    budget = MEAN_SIZE - PROBES
-    equal = jnp.full(hits.size, float(budget))
+    budget = float(MEAN_SIZE - PROBES)
+    equal = jnp.full(hits.size, budget)
     found = {"none: equal groups": outcome(kinds, equal)}
     for name, believed in _believed(world, prompts).items():
         extra = fill(kinds.share, _MARGINALS(believed, hits), budget)

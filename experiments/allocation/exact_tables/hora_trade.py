@@ -77,7 +77,7 @@ def rows() -> list[Row]:
             plans = {
                 "uniform": equal,
                 **{
-                    name: fill(kinds.share, jnp.asarray(rows), MEAN_SIZE - PROBES)
+                    name: fill(kinds.share, jnp.asarray(rows), float(MEAN_SIZE - PROBES))
                     for name, rows in rules.items()
                 },
             }

@@ -34,8 +34,8 @@ _REACH = 9.0
 def prior(population: Population) -> BetaMixture:
     """The law as a mixture of one Beta law and atoms, of one shape for all mixtures and another for the logit-normal laws.
 
-    A logit-normal law becomes atoms: the trapezoid rule over 9 standard deviations either side, 721 of them. Moments of up to 64 rollouts are exact to 1e-12 at a
-    standard deviation of 8 (checked against 9,601 points), those of 128 to 1e-6.
+    A logit-normal law becomes atoms: the trapezoid rule over 9 standard deviations either side, 721 of them. Against 9,601 points, at a
+    standard deviation of 8, probabilities of s of 64 rollouts agree to a relative 3e-12, and of 128 to 7e-7.
 
     Args:
         population: at most one Beta law, and atoms or logit-normal laws.

@@ -263,6 +263,8 @@ def test_phi_of_full_groups_is_one_and_a_screen_of_four_is_a_stop_at_four() -> N
         (["--pilots", "2"], "--pilots 2: give at least one, each in 4..256"),
         (["--cost-sizes", "18"], "--cost-sizes: each must be a multiple of 4"),
         (["--group-sizes", "2"], "--group-sizes 2"),
+        (["--group-sizes", "65"], "each in 3..64: laws of logits are exact up to there"),
+        (["--cost-sizes", "8"], "--cost-sizes 8"),
         (["--region-sizes", "1000"], "--region-sizes 1000"),
         (["--updates", "0"], "--updates 0: must be at least 1"),
     ],

@@ -105,8 +105,8 @@ def large_pool(
     kinds = probe_kinds(population, probes, largest)
     hits = jnp.arange(probes + 1)
     marginals = hit_marginal(believed, hits[:, None], probes - hits[:, None], jnp.arange(largest))
-    extra = fill(kinds.share, marginals, budget)
-    equal = jnp.full_like(extra, budget)
+    extra = fill(kinds.share, marginals, float(budget))
+    equal = jnp.full_like(extra, float(budget))
     return LargePool(extra, *outcome(kinds, extra), *outcome(kinds, equal))
 
 
@@ -193,4 +193,5 @@ def hit_shares(
     """
     s, f = jnp.asarray(successes), jnp.asarray(failures)
     hit = jnp.where(s > 0, 1.0, hit_utility(population, s, f, extra))
-    return hit, probability_effective(population, s, f, s + f + jnp.asarray(extra))
+    seen, more = jnp.broadcast_arrays(s + f, jnp.asarray(extra))
+    return hit, probability_effective(population, s, f, seen + more.astype(seen.dtype))
