@@ -187,3 +187,35 @@ def test_values_of_another_scale_give_the_same_choices(log: list[list[Sample]], 
     found = best_of_n_at_ks(scores, values[:, None], offsets, ks)
     scaled = best_of_n_at_ks(np.ldexp(scores, power), np.ldexp(values, power)[:, None], offsets, ks)
     np.testing.assert_allclose(scaled, np.ldexp(found, power), rtol=1e-13, atol=0)
+
+
+def _vote(answers: list[int], scores: list[float], correct: list[int]) -> float:
+    """Of all samples of one task."""
+    size = len(answers)
+    found = weighted_majority_at_ks(
+        np.array(answers), np.array(scores, np.float64), np.array(correct, np.float64), np.array([0, size]), (size,), 2, 0, np.array([0]),
+    )  # fmt: skip
+    assert found.monte_carlo_error[0, 0] == 0
+    return float(found.value[0, 0])
+
+
+def test_sums_that_are_near_are_no_tie_and_sums_that_round_apart_are_one() -> None:
+    assert _vote([0, 0, 1], [0.5, 0.5, 1 + 1e-9], [0, 0, 1]) == 1.0
+    assert _vote([0, 0, 1], [0.5, 0.5, 1 - 1e-9], [0, 0, 1]) == 0.0
+    assert _vote([0, 0, 0, 1], [0.1, 0.2, 0.3, 0.6], [0, 0, 0, 1]) == 0.5
+
+
+def test_sums_beyond_the_range_are_told_apart() -> None:
+    assert _vote([0] * 4 + [1] * 3, [1.7e308] * 7, [1] * 4 + [0] * 3) == 1.0
+    assert _vote([0] * 9 + [1] * 8, [1.7e308] * 17, [0] * 9 + [1] * 8) == 0.0
+
+
+def test_the_error_of_two_subsets_is_half_their_difference() -> None:
+    tasks = 40
+    answers, correct = np.tile([0, 0, 1, 1], tasks), np.tile([1.0, 1, 0, 0], tasks)
+    found = weighted_majority_at_ks(
+        answers, np.ones(4 * tasks), correct, np.arange(0, 4 * tasks + 1, 4), (3,), 2, 0, np.arange(tasks),
+    )  # fmt: skip
+    value, error = found.value[:, 0], found.monte_carlo_error[:, 0]
+    assert {0.0, 0.5, 1.0} == set(value.tolist())
+    np.testing.assert_allclose(error, np.where(value == 0.5, 0.5, 0.0), atol=1e-15)

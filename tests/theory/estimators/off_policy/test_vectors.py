@@ -87,3 +87,4 @@ def test_a_weight_beyond_the_range_counts_by_what_its_row_is_worth() -> None:
         mean = importance_mean(log_weights, np.array([0.0, 1.0, 5.0, 0.0]), WHOLE)[0]
         assert mean == 1 / 3
     assert importance_mean(np.array([800.0, 0.0]), np.ones(2), np.array([0, 2]))[0] == np.inf
+    assert importance_mean(np.full(2, 800.0), np.array([1.0, -1.0]), np.array([0, 2]))[0] == 0
