@@ -1,5 +1,6 @@
 """The exact tables against closed forms in NumPy, against each other, and what may not hold anywhere."""
 
+import functools
 import itertools
 import math
 
@@ -98,6 +99,12 @@ def test_the_sweep_is_the_closed_forms_of_the_claims() -> None:
     }
 
 
+@functools.cache
+def region() -> list[comparison.Row]:
+    """Of groups of five."""
+    return sara_dominance.region_rows((5,))
+
+
 def cells(family: str, parameters: np.ndarray, size: int, stop: int) -> np.ndarray:
     """Savings of members of a family, in NumPy."""
     out: list[float] = []
@@ -113,7 +120,7 @@ def cells(family: str, parameters: np.ndarray, size: int, stop: int) -> np.ndarr
 @pytest.mark.parametrize("family", list(sara_dominance.FAMILIES))
 def test_the_failure_region_ends_where_the_saving_is_nothing(family: str) -> None:
     """In NumPy, at the edge that was found; below it the saving is less, above it more, so that there is one edge."""
-    rows = [row for row in REGION() if row["family"] == family]
+    rows = [row for row in region() if row["family"] == family]
     grid = np.linspace(0.0213, 0.9713, 25)
     for row in rows:
         along = cells(family, grid, row["group_size"], row["stop"])
@@ -123,16 +130,6 @@ def test_the_failure_region_ends_where_the_saving_is_nothing(family: str) -> Non
             np.testing.assert_array_equal(along > row["saving"], grid > row["parameter"])
             at = cells(family, np.array([row["parameter"]]), row["group_size"], row["stop"])
             assert at[0] == pytest.approx(row["saving"], abs=1e-8)
-
-
-_REGION: list[comparison.Row] = []
-
-
-def REGION() -> list[comparison.Row]:
-    """Computed once."""
-    if not _REGION:
-        _REGION.extend(sara_dominance.region_rows((5,)))
-    return _REGION
 
 
 def test_one_rate_for_all_is_a_loss_whatever_the_rate_the_stop_and_the_size() -> None:
