@@ -1,9 +1,10 @@
 """Weights of tokens, turns and prefixes: sums of each task, in one pass over the rows that record their log probabilities by token."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from experiments.rollout_logs.options import AnalysisOptions, band_of
@@ -12,7 +13,10 @@ from theory.estimators.off_policy import masked, prefix_log_ratios, truncated, w
 from theory.estimators.ragged import reduce_tasks
 
 UNITS = ("token", "turn", "prefix")
-_ROWS = 512  # whose lists are in memory at a time
+_ROWS = 512  # whose lists the database hands over at a time
+_UNITS = (
+    1 << 20
+)  # of rows that are computed at a time, more where one row has more: a dozen arrays of as many numbers
 _LOGS = ("log_total", "log_squares", "applied_log_total", "applied_log_squares")
 _COUNTS = ("number", "clipped", "masked")
 
@@ -59,18 +63,30 @@ def _rows(
         for batch in reader:
             code, lists = batch.columns
             codes.append(code.to_numpy(zero_copy_only=False).astype(np.int64))
-            ratios = lists.flatten().to_numpy(zero_copy_only=False)
-            sizes = lists.value_lengths().to_numpy(zero_copy_only=False)
-            offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            for name in names:
-                weights = prefix_log_ratios(ratios, offsets) if name == "prefix" else ratios
-                for key, value in _sums(weights, offsets, options).items():
-                    parts[f"{name}_{key}"].append(value)
+            for few in _pieces(lists):
+                ratios = few.flatten().to_numpy(zero_copy_only=False)
+                sizes = few.value_lengths().to_numpy(zero_copy_only=False)
+                offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+                for name in names:
+                    weights = prefix_log_ratios(ratios, offsets) if name == "prefix" else ratios
+                    for key, value in _sums(weights, offsets, options).items():
+                        parts[f"{name}_{key}"].append(value)
     nothing = [np.empty(0)]
     return (
         {name: np.concatenate(values or nothing) for name, values in parts.items()},
         np.concatenate(codes or [np.empty(0, np.int64)]),
     )
+
+
+def _pieces(lists: pa.ListArray) -> Iterator[pa.ListArray]:
+    """Some rows at a time, by how long they are."""
+    ends = np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))
+    begin = 0
+    while begin < len(lists):
+        taken = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, taken + _UNITS, side="right")))
+        yield lists.slice(begin, end - begin)
+        begin = end
 
 
 def _sums(log_weights: Column, offsets: NDArray[np.int64], options: AnalysisOptions) -> Parts:

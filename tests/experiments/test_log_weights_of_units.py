@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.rollout_logs import unit_weights
 from tests.experiments.rollout_log_tools import analyze, by_name, code, value, write_log
 from theory.estimators.off_policy import largest_alpha, off_policy_pass_at_k
 from theory.log_weights import pareto_k
@@ -130,6 +131,17 @@ def test_order_and_split_do_not_matter(tmp_path: Path) -> None:
         for place, part in enumerate((mixed[:20], mixed[20:]))
     ]
     assert analyze(parts, ks=(1, 2), power_alpha=1.5)["statistics"] == whole["statistics"]
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 20])
+def test_long_rows_are_computed_a_few_at_a_time(
+    units: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many, and one alone where it is longer than that."""
+    log = write_log(tmp_path / "log.jsonl", _rows())
+    whole = analyze(log, clip=CAP)["statistics"]
+    monkeypatch.setattr(unit_weights, "_UNITS", units)
+    assert analyze(log, clip=CAP)["statistics"] == whole
 
 
 NAMES = ("token_ess_fraction", "turn_clipped_share", "prefix_masked_share")
