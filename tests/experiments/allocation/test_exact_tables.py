@@ -132,6 +132,23 @@ def test_the_failure_region_ends_where_the_saving_is_nothing(family: str) -> Non
             assert at[0] == pytest.approx(row["saving"], abs=1e-8)
 
 
+def test_the_parameter_of_a_family_is_what_it_is_said_to_be() -> None:
+    """The correlation of two rollouts of one prompt, Var p / (E p (1 - E p)); or the share of prompts at 0 or 1."""
+    spread = np.array([0.1, 1 / 3, 0.9])
+    share, a = sara_dominance.FAMILIES["beta-a-a"](spread)
+    np.testing.assert_allclose(stats.beta.var(a, a) / 0.25, spread, rtol=1e-12)
+    assert not share.any()
+    for family, of_rest in (("beta-2.5-and-atoms", 2.5), ("flat-and-atoms", 1.0)):
+        share, a = sara_dominance.FAMILIES[family](spread)
+        np.testing.assert_array_equal(share, spread)
+        np.testing.assert_array_equal(a, of_rest)
+    for family in sara_dominance.FAMILIES:
+        with jax.enable_x64(True):
+            law = sara_dominance.family_law(family, spread)
+            weights = np.concatenate([law.log_weights, law.log_point_weights], axis=1)
+        np.testing.assert_allclose(np.exp(weights).sum(axis=1), 1, rtol=1e-12)
+
+
 def test_one_rate_for_all_is_a_loss_whatever_the_rate_the_stop_and_the_size() -> None:
     """Outcomes are independent then: 1 / (P(all alike) after k rollouts) is convex in k, so that odds(q_k) / k grows with k."""
     for rate in (1e-6, 0.02, 0.1, 0.3, 0.5, 0.77, 0.99):
