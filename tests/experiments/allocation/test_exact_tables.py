@@ -136,7 +136,7 @@ def test_the_parameter_of_a_family_is_what_it_is_said_to_be() -> None:
     """The correlation of two rollouts of one prompt, Var p / (E p (1 - E p)); or the share of prompts at 0 or 1."""
     spread = np.array([0.1, 1 / 3, 0.9])
     share, a = sara_dominance.FAMILIES["beta-a-a"](spread)
-    np.testing.assert_allclose(stats.beta.var(a, a) / 0.25, spread, rtol=1e-12)
+    np.testing.assert_allclose(4 * np.asarray(stats.beta.var(a, a)), spread, rtol=1e-12)
     assert not share.any()
     for family, of_rest in (("beta-2.5-and-atoms", 2.5), ("flat-and-atoms", 1.0)):
         share, a = sara_dominance.FAMILIES[family](spread)

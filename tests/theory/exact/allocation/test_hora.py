@@ -95,6 +95,24 @@ def test_a_large_pool_is_many_prompts() -> None:
     np.testing.assert_allclose(np.asarray(found.extra).mean(), 6, rtol=1e-12)
 
 
+@pytest.mark.parametrize("budget", [0.0, 0.37, 1.0, 2.9, 4.0])
+def test_a_filled_budget_is_spent_and_on_the_largest_increments(budget: float) -> None:
+    """To the last fraction of a rollout; a kind without prompts costs nothing and gets what its increments earn."""
+    marginals = np.array([[0.9, 0.5, 0.3, 0.1], [0.8, 0.7, 0.2, 0.05], [0.6, 0.4, 0.35, 0.01]])
+    share = np.array([0.2, 0.5, 0.3])
+    with jax.enable_x64(True):
+        found = np.asarray(hora.fill(jnp.asarray(share), jnp.asarray(marginals), budget))
+        empty = jnp.asarray(np.array([0.2, 0.8, 0.0]))
+        with_empty = np.asarray(hora.fill(empty, jnp.asarray(marginals), budget))
+    assert share @ found == pytest.approx(budget, abs=1e-12)
+    assert with_empty[:2] @ np.array([0.2, 0.8]) == pytest.approx(budget, abs=1e-12)
+    kept = np.arange(4) < np.floor(found + 1e-12)[:, None]
+    begun = np.arange(4) < np.ceil(found - 1e-12)[:, None]
+    assert np.sum(begun & ~kept) <= 1
+    if kept.any() and not begun.all():
+        assert marginals[kept].min() > marginals[~begun].max()
+
+
 @pytest.mark.slow
 def test_no_budget_and_all_of_it() -> None:
     with jax.enable_x64(True):
