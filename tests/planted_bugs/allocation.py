@@ -1,10 +1,11 @@
-"""Stopping rules of SARA with one mistake each; `theory.allocation.policies.sara` has the right one.
+"""Stopping rules of SARA and the recurrence of hit utility, with one mistake each; `theory.allocation.policies.sara` and `theory.allocation.beta_binomial` have the right ones.
 
-Each makes the action table of a group of n at tau .45 under the flat prior, and must be rejected by the law that holds the simulated rule against its exact
-cost and yield.
+Each rule makes the action table of a group of n at tau .45 under the flat prior, and must be rejected by the law that holds the simulated rule against its exact
+cost and yield; the recurrence by simulated first successes.
 """
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from theory.allocation.policies.sara import TAU_LOW, table
 from theory.allocation.priors import beta
@@ -35,3 +36,10 @@ def committed_at_the_first_success(group_size: int) -> ActionTable:
     right = table(beta(1.0, 1.0), group_size)
     gives_up = right.additional == 0
     return make_table(s > 0, gives_up & (s == 0) & (f > 0), 1)
+
+
+def next_marginal_of_the_first_posterior(
+    marginal: Float[Array, ""], a: Float[Array, ""], b: Float[Array, ""], extra: Float[Array, ""]
+) -> Float[Array, ""]:
+    """Extra failures are not learnt from: M(l + 1) = M(l) b / (a + b + 1) whatever l."""
+    return marginal * (b / (a + b + 1))

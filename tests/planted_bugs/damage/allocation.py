@@ -1,12 +1,15 @@
-"""Stopping rules: their exact cost per effective group on a U-shaped population."""
+"""Stopping rules: their exact cost per effective group on a U-shaped population. The recurrence of hit utility: the utility that it sums to."""
 
 from collections.abc import Callable
 from functools import cache
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from tests.planted_bugs.defect import relative_error
+from theory.allocation.beta_binomial import next_hit_marginal
 from theory.allocation.policies.sara import table
 from theory.allocation.priors import BetaMixture, beta, mixture
 from theory.allocation.sequential import ActionTable
@@ -39,3 +42,25 @@ def cost(rule: Callable[[int], ActionTable]) -> float:
 def of_cost(build: Callable[[int], ActionTable]) -> float:
     """Relative error of that cost."""
     return relative_error(cost(build), cost(sara))
+
+
+HIT_A, HIT_B, HITS = 2.7, 4.6, 12
+HIT_TOY = "p of Beta(2.7, 4.6), 12 rollouts"
+
+
+def first_hit_law(following: Callable[..., Array]) -> np.ndarray:
+    """[HITS + 1] probability that the first success is rollout 1, 2, ..., and that there is none, from a recurrence of marginals."""
+    with jax.enable_x64(True):
+        a, b = jnp.asarray(HIT_A), jnp.asarray(HIT_B)
+        marginals = [a / (a + b)]
+        for extra in range(HITS - 1):
+            marginals.append(following(marginals[-1], a, b, jnp.asarray(float(extra))))
+        hits = np.asarray(jnp.stack(marginals), np.float64)
+    return np.append(hits, 1 - hits.sum())
+
+
+def of_utility(following: Callable[..., Array]) -> float:
+    """Relative error of the probability of a success."""
+    return relative_error(
+        first_hit_law(following)[-1] - 1, first_hit_law(next_hit_marginal)[-1] - 1
+    )

@@ -3,10 +3,12 @@
 from tests.planted_bugs import allocation as planted
 from tests.planted_bugs.damage import allocation as exact
 from tests.planted_bugs.defect import RELATIVE_BIAS, Defect
+from theory.allocation.beta_binomial import next_hit_marginal
 
 LAW = "tests/theory/allocation/test_rules_in_loops.py::test_planted_rules_are_rejected"
+HIT_LAW = "tests/theory/allocation/test_beta_binomial.py::test_a_planted_recurrence_is_rejected"
 
-DEFECTS = tuple(
+RULES = tuple(
     Defect(kind, twin, exact.sara, exact.of_cost, damage, RELATIVE_BIAS, exact.TOY, LAW)
     for kind, twin, damage in (
         (
@@ -17,4 +19,18 @@ DEFECTS = tuple(
         ("first outcome counted twice", planted.first_outcome_counted_twice, 0.0155198),
         ("committed at the first success", planted.committed_at_the_first_success, 0.0952758),
     )
+)
+
+DEFECTS = (
+    *RULES,
+    Defect(
+        "extra failures not learnt from",
+        planted.next_marginal_of_the_first_posterior,
+        next_hit_marginal,
+        exact.of_utility,
+        0.134423,
+        RELATIVE_BIAS,
+        exact.HIT_TOY,
+        HIT_LAW,
+    ),
 )

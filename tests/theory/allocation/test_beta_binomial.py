@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import jax
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+from tests.planted_bugs.allocation import next_marginal_of_the_first_posterior
+from tests.planted_bugs.damage.allocation import HIT_A, HIT_B, HITS, first_hit_law
+from tests.stat_asserts import assert_counts, assert_rejected
 from tests.theory.allocation.exact_beta import moment
 from theory.allocation import beta_binomial
 from theory.allocation.priors import BetaMixture, beta, mixture, posterior
@@ -99,6 +103,23 @@ def test_marginals_are_increments_are_recurrence_are_integrals() -> None:
             limit=200,
         )
         close(closed[l], truth)
+
+
+def check_first_hits(following: Callable[..., jax.Array]) -> None:
+    """First successes of simulated prompts have the law of the recurrence."""
+    rng = np.random.default_rng(0)
+    before = rng.geometric(rng.beta(HIT_A, HIT_B, 40_000)) - 1
+    assert_counts(
+        np.bincount(np.minimum(before, HITS), minlength=HITS + 1), first_hit_law(following)
+    )
+
+
+def test_the_recurrence_is_the_law_of_the_first_success() -> None:
+    check_first_hits(beta_binomial.next_hit_marginal)
+
+
+def test_a_planted_recurrence_is_rejected() -> None:
+    assert_rejected(partial(check_first_hits, next_marginal_of_the_first_posterior))
 
 
 def test_marginals_at_the_extremes() -> None:

@@ -253,6 +253,11 @@ def round_of_three(s: Any, f: Any) -> Requests:
     return reinforce_ada.allocate(s, f, leaves, 10**6, 4, 3)
 
 
+def round_until_positive(s: Any, f: Any) -> Requests:
+    leaves = reinforce_ada.leaves_positive(s, f)
+    return reinforce_ada.allocate(s, f, leaves, 10**6, 4, 3)
+
+
 OWN = beta(0.4, 0.6)
 CASES: dict[str, tuple[Callable[[], Allocator], Callable[[], ActionTable]]] = {
     "sara": (lambda: sara.allocator(B, GROUP), lambda: right_table(GROUP)),
@@ -260,6 +265,7 @@ CASES: dict[str, tuple[Callable[[], Allocator], Callable[[], ActionTable]]] = {
         lambda: sara.allocator(B, 10, 0.3, 0.9, OWN),
         lambda: sara.table(OWN, 10, 0.3, 0.9),
     ),
+    "sara, probe": (lambda: sara.probe_allocator(B, GROUP), lambda: sara.probe_table(GROUP)),
     "speed": (lambda: speed.allocator(B, 3, 5), lambda: speed.table(3, 5)),
     "dynamic-sampling": (
         lambda: dynamic_sampling.allocator(B, 8),
@@ -268,6 +274,10 @@ CASES: dict[str, tuple[Callable[[], Allocator], Callable[[], ActionTable]]] = {
     "reinforce-ada": (
         lambda: reinforce_ada.allocator(B, 4, True, 4, 3),
         lambda: table_of(round_of_three, MOST),
+    ),
+    "reinforce-ada, first success": (
+        lambda: reinforce_ada.allocator(B, 4, False, 4, 3),
+        lambda: table_of(round_until_positive, MOST),
     ),
     "ar3po": (
         lambda: ar3po.allocator(B, 8, 3),
