@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Array, Float, Key
@@ -34,13 +35,23 @@ from experiments.output import STDOUT, check_writable
 from experiments.progress import Progress
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
 from experiments.terminal import report_console
+from theory.allocation.policies import predictive_sizing
+from theory.allocation.priors import mixture
 from theory.errors import InvalidInput
+from theory.protocols import Allocator
 
 LAWS = {population.name: population for population in POPULATIONS}
 
 
 def _whole(batch: int, size: int, pool: int) -> Shape:
     return Shape(size, batch)
+
+
+def _for_the_published(batch: int, size: int) -> Allocator:
+    """The composed rule with a prior that is never changed, and wrong on every population but one."""
+    law = LAWS["published"]
+    prior = mixture(law.betas, law.points)
+    return predictive_sizing.allocator(batch, size, prior=prior)
 
 
 DRIFT_METHODS: dict[str, Method] = {
@@ -57,6 +68,11 @@ DRIFT_METHODS: dict[str, Method] = {
             "predictive-stopping",
         )
     },
+    "predictive-sizing": Method("memory", predictive_sizing.allocator, _whole),
+    "predictive-sizing-wrong-prior": Method("memory", _for_the_published, _whole),
+    "predictive-sizing-whole": Method(
+        "memory", lambda b, n: predictive_sizing.allocator(b, n, least=n), _whole
+    ),
     "frozen": Method("memory", drift_frozen.allocator, _whole),
 }
 """Rules that forget, rules that remember, and estimates that are made once."""
@@ -66,8 +82,8 @@ DRIFT_METHODS: dict[str, Method] = {
 class Config:
     """What is computed; every value is part of the run's identity."""
 
-    methods: Words = tuple(DRIFT_METHODS)
-    """Allocation rules."""
+    methods: Words = tuple(name for name in DRIFT_METHODS if name != "predictive-sizing-whole")
+    """Allocation rules; `predictive-sizing-whole` is the composed rule with whole groups only."""
 
     populations: Words = tuple(LAWS)
     """Laws of success rates at the start."""
@@ -174,6 +190,8 @@ def method_rows(name: str, config: Config) -> Iterator[dict[str, Any]]:
         for seed in range(config.seeds):
             of_rates, of_world, of_runs = jax.random.split(jax.random.key(seed), 3)
             rates = draw_rates(of_rates, LAWS[case.population], config.num_prompts)
+            # One type, so that all populations share the program.
+            rates = rates.astype(jnp.float32)
             found = one(jax.random.fold_in(of_runs, number), of_world, rates, moves)
             curve = jax.tree.map(np.asarray, found)
             if curve.spent >= 1 << 29:

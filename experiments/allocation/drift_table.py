@@ -51,10 +51,12 @@ PAIRS = (
     ("dps", "sara"),
     ("mopps", "sara"),
     ("predictive-stopping", "optimal-stopping"),
+    ("predictive-sizing", "optimal-stopping"),
+    ("predictive-sizing", "dps"),
     ("frozen", "uniform"),
     ("frozen", "sara"),
 )
-"""Prediction against probing: published rules, then the two of this project; and estimates that are never updated."""
+"""Prediction against probing: published rules, then those of this project; and estimates that are never updated."""
 
 CROSSES, NEVER, AT_ONCE = "crosses", "never", "at once"
 

@@ -21,7 +21,7 @@ from theory.allocation.stopping_program import (
     stopping_problem,
     stopping_rule,
 )
-from theory.exact.allocation.arms import Arm, effective, single_group
+from theory.exact.allocation.arms import Arm, SuccessProbability, effective, single_group
 from theory.exact.allocation.fresh_stream import Renewal, renewal
 
 GROUP, BATCH = 12, 15
@@ -52,8 +52,8 @@ def log_moments(prior: BetaMixture, s: np.ndarray, f: np.ndarray) -> np.ndarray:
     return np.concatenate([betas, xlogy(s, points[0]) + xlog1py(f, -points[0])], axis=-1)
 
 
-def arm_of(prior: BetaMixture, group_size: int, seen: tuple[float, float] = (0, 0)) -> Arm:
-    """A prompt with a history, for the exact programs; no code is shared with the rules."""
+def mean_of(prior: BetaMixture, seen: tuple[float, float] = (0, 0)) -> SuccessProbability:
+    """P(the next rollout succeeds | s, f) of a prompt with a history; no code is shared with the rules."""
     log_weights = np.concatenate([np.asarray(prior[0]), np.asarray(prior[3])]).astype(np.float64)
 
     def mean(s: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -64,7 +64,12 @@ def arm_of(prior: BetaMixture, group_size: int, seen: tuple[float, float] = (0, 
         with np.errstate(invalid="ignore"):
             return np.where(np.isneginf(here), 0.0, np.exp(then - here))
 
-    return single_group(mean, group_size, effective)
+    return mean
+
+
+def arm_of(prior: BetaMixture, group_size: int, seen: tuple[float, float] = (0, 0)) -> Arm:
+    """Such a prompt, for the exact programs."""
+    return single_group(mean_of(prior, seen), group_size, effective)
 
 
 def drawn(actions: ActionTable, arm: Arm) -> np.ndarray:

@@ -29,8 +29,9 @@ from tests.planted_bugs.damage.stopping import (
 )
 from tests.theory.allocation.loops import Round, play, updates
 from theory.allocation.equal_runs import Prospects
+from theory.allocation.memories import EM_STEPS
 from theory.allocation.policies import optimal_stopping, predictive_stopping
-from theory.allocation.policies.predictive_stopping import EM_STEPS, foresee
+from theory.allocation.policies.predictive_stopping import foresee
 from theory.allocation.population import flat_grid
 from theory.allocation.priors import BetaMixture
 from theory.allocation.rates import remembered_epochs

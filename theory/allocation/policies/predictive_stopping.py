@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from theory.allocation.assembly import assemble, top_up
-from theory.allocation.empirical_bayes import learn_weights
 from theory.allocation.equal_runs import (
     Prospects,
     Runs,
@@ -29,6 +28,7 @@ from theory.allocation.equal_runs import (
     log_likelihoods,
     prospects,
 )
+from theory.allocation.memories import population_weights
 from theory.allocation.population import flat_grid
 from theory.allocation.priors import BetaMixture
 from theory.allocation.records import Decision, Reason, Requests, check_share, check_whole
@@ -37,9 +37,6 @@ from theory.protocols import Allocator
 
 MEMORY = 0.9
 """Weight of a prompt's own earlier rollouts, by update: a policy moves."""
-
-EM_STEPS = 5
-"""Of the population, an update; each goes on from the last."""
 
 
 class PredictiveBelief(NamedTuple):
@@ -110,22 +107,6 @@ def foresee(
     return price, own._replace(value=prospects(runs, shared).value)
 
 
-def _population(
-    grid: BetaMixture,
-    log_weights: Float[Array, " K"],
-    successes: Float[Array, " P"],
-    failures: Float[Array, " P"],
-) -> Float[Array, " K"]:
-    """EM on the histories of all prompts that have one.
-
-    Which prompts were drawn, and for how long, was decided by these histories alone, so that leaves the likelihood as it is. A Dirichlet prior
-    worth one prompt keeps every part alive.
-    """
-    likelihoods = log_likelihoods(grid, successes, failures)
-    known = (successes + failures > 0).astype(likelihoods.dtype)
-    return learn_weights(log_weights, likelihoods, known, EM_STEPS, pseudocount=1.0)
-
-
 def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
     """Prompts by what their next group is worth, ties in random order.
 
@@ -182,7 +163,8 @@ def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
             memory * before + jnp.where(visited, new, 0).astype(before.dtype)
             for before, new in ((belief.successes, successes), (belief.failures, failures))
         )
-        weights = _population(grid, belief.log_weights, right, wrong)
+        likelihoods = log_likelihoods(grid, right, wrong)
+        weights = population_weights(belief.log_weights, likelihoods, right + wrong > 0)
         return PredictiveBelief(
             belief.key, right, wrong, weights, *seen(weights, right, wrong), belief.update + 1
         )
