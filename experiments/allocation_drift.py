@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,8 +13,9 @@ import pyarrow as pa
 from jaxtyping import Array, Float, Key
 
 from experiments import tables
-from experiments.allocation import drift_frozen, drift_table
+from experiments.allocation import drift_frozen, drift_sizing, drift_table
 from experiments.allocation.drift import Movement, drifting_world, movement
+from experiments.allocation.drift_figure import FIGURE, figure_table
 from experiments.allocation.drift_report import report
 from experiments.allocation.drift_table import Case
 from experiments.allocation.methods import METHODS, Method, Shape
@@ -31,10 +33,11 @@ from experiments.allocation.simulator import Curve, Limits, simulate
 from experiments.allocation.worlds import draw_rates
 from experiments.command_line import Floats, Words, program, unknown
 from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable
+from experiments.output import STDOUT, check_writable, make_folder
 from experiments.progress import Progress
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
 from experiments.terminal import report_console
+from paper_figures.build import write_table
 from theory.allocation.policies import predictive_sizing
 from theory.allocation.priors import mixture
 from theory.errors import InvalidInput
@@ -54,6 +57,8 @@ def _for_the_published(batch: int, size: int) -> Allocator:
     return predictive_sizing.allocator(batch, size, prior=prior)
 
 
+COMPOSED = "predictive-sizing"
+
 DRIFT_METHODS: dict[str, Method] = {
     **{
         name: METHODS[name]
@@ -68,9 +73,9 @@ DRIFT_METHODS: dict[str, Method] = {
             "predictive-stopping",
         )
     },
-    "predictive-sizing": Method("memory", predictive_sizing.allocator, _whole),
-    "predictive-sizing-wrong-prior": Method("memory", _for_the_published, _whole),
-    "predictive-sizing-whole": Method(
+    COMPOSED: Method("memory", predictive_sizing.allocator, _whole),
+    f"{COMPOSED}-wrong-prior": Method("memory", _for_the_published, _whole),
+    f"{COMPOSED}-whole": Method(
         "memory", lambda b, n: predictive_sizing.allocator(b, n, least=n), _whole
     ),
     "frozen": Method("memory", drift_frozen.allocator, _whole),
@@ -82,8 +87,8 @@ DRIFT_METHODS: dict[str, Method] = {
 class Config:
     """What is computed; every value is part of the run's identity."""
 
-    methods: Words = tuple(name for name in DRIFT_METHODS if name != "predictive-sizing-whole")
-    """Allocation rules; `predictive-sizing-whole` is the composed rule with whole groups only."""
+    methods: Words = tuple(name for name in DRIFT_METHODS if not name.startswith(COMPOSED))
+    """Allocation rules. There are also `predictive-sizing`, the composed rule; `predictive-sizing-whole`, with groups of n only; and `predictive-sizing-wrong-prior`."""
 
     populations: Words = tuple(LAWS)
     """Laws of success rates at the start."""
@@ -125,6 +130,9 @@ class Arguments:
 
     json: str | None = None
     """File for the machine-readable result, - for stdout."""
+
+    export: Path | None = None
+    """Folder for the table behind the figure, as CSV."""
 
 
 def cases(config: Config) -> Iterator[tuple[Case, Movement]]:
@@ -208,7 +216,7 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
         checkpoint: a stage for each method.
 
     Returns:
-        "table" (runs) and "crossings".
+        "table" (runs), "crossings", and "sizing" (exact).
     """
 
     def stage(name: str) -> pa.Table:
@@ -219,7 +227,10 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
         for name in progress(list(config.methods), "drift")
     )
     crossings = tables.from_rows(drift_table.CROSSINGS, drift_table.crossing_rows(runs))
-    return {"table": runs, "crossings": crossings}
+    laws = [LAWS[name] for name in config.populations]
+    sizes = (config.group_size, 2 * config.group_size)
+    sizing = tables.from_rows(drift_sizing.SCHEMA, drift_sizing.rows(laws, sizes))
+    return {"table": runs, "crossings": crossings, "sizing": sizing}
 
 
 EXPERIMENT = Experiment("allocation-drift", 1, compute)
@@ -235,7 +246,7 @@ def run(arguments: Arguments) -> int:
         0.
     """
     config = arguments.config
-    _check(config)
+    _check(arguments)
     if arguments.json is not None:
         check_writable(arguments.json)
     done = run_experiment(EXPERIMENT, config, arguments.run)
@@ -245,10 +256,14 @@ def run(arguments: Arguments) -> int:
     console.print(str(done.folder), soft_wrap=True)
     if arguments.json is not None:
         write_json({name: table.to_pylist() for name, table in done.tables.items()}, arguments.json)
+    if arguments.export is not None:
+        table = figure_table(done.tables["table"], done.tables["crossings"])
+        write_table(table, make_folder(arguments.export) / f"{FIGURE}.csv")
     return 0
 
 
-def _check(config: Config) -> None:
+def _check(arguments: Arguments) -> None:
+    config = arguments.config
     for option, least in (("seeds", 1), ("batch_size", 1), ("group_size", 2)):
         if getattr(config, option) < least:
             raise InvalidInput(
@@ -263,6 +278,8 @@ def _check(config: Config) -> None:
         raise InvalidInput(
             f"--updates {config.updates}: the first epoch of {first} does not count, give more"
         )
+    if arguments.export is not None and config.seeds < 2:
+        raise InvalidInput("--export: the figure has intervals, give at least 2 --seeds")
     for option, known, what in (
         ("methods", DRIFT_METHODS, "method"),
         ("populations", LAWS, "population"),

@@ -36,6 +36,7 @@ from paper_figures import (
     sara_failure_region,
     sara_saving_and_errors,
     two_laws,
+    yield_under_drift,
 )
 from paper_figures.columns import Layout, read_csv, write_csv
 from paper_figures.files import write_whole
@@ -138,6 +139,11 @@ FIGURES: dict[str, FigureSpec] = {
         ("objective_of_rules",),
         "A rule that gives up early climbs another objective than the success rate.",
     ),
+    "yield_under_drift": FigureSpec(
+        yield_under_drift.draw,
+        ("yield_under_drift",),
+        "What is remembered of prompts pays while they stand still, and loses to probing from some drift on.",
+    ),
 }
 
 LAYOUTS: dict[str, Layout] = {
@@ -155,6 +161,7 @@ LAYOUTS: dict[str, Layout] = {
     "sara_failure_region": sara_failure_region.LAYOUT,
     "pilot_commit_misfile": pilot_commit_misfile.LAYOUT,
     "objective_of_rules": objective_of_rules.LAYOUT,
+    "yield_under_drift": yield_under_drift.LAYOUT,
 }
 
 PDF_METADATA = {"Creator": "rolloutlab", "Producer": "matplotlib", "CreationDate": None}

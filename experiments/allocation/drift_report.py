@@ -28,6 +28,7 @@ def report(found: Mapping[str, pa.Table]) -> Iterator[Table]:
         yield _yields(key, mine)
     if found["crossings"].num_rows:
         yield _crossings(found["crossings"].to_pylist())
+    yield _sizing(found["sizing"].to_pylist())
 
 
 def _yields(key: tuple[str, bool, str], rows: list[Row]) -> Table:
@@ -55,6 +56,30 @@ def _crossings(rows: list[Row]) -> Table:
     for row in rows:
         name = f"{row['population']} (held out)" if row["held_out"] else row["population"]
         table.add_row(name, row["drift"], row["first"], row["second"], crossing_text(row))
+    return table
+
+
+def _sizing(rows: list[Row]) -> Table:
+    table = Table(
+        title="Fresh streams, exact: best rate with groups of `from` to n over that with groups of n"
+    )
+    for name in ("population", "n"):
+        table.add_column(name)
+    names = list(dict.fromkeys(row["objective"] for row in rows))
+    for name in names:
+        table.add_column(f"{name} from 2", justify="right")
+        table.add_column(f"{name} from n/2", justify="right")
+    for key in dict.fromkeys(
+        (row["population"], row["held_out"], row["group_size"]) for row in rows
+    ):
+        population, held_out, size = key
+        gains = {
+            (row["objective"], row["least"]): row["gain"]
+            for row in rows
+            if (row["population"], row["group_size"]) == (population, size)
+        }
+        cells = [f"{100 * gains[name, least]:+.1f} %" for name in names for least in (2, size // 2)]
+        table.add_row(f"{population} (held out)" if held_out else population, str(size), *cells)
     return table
 
 

@@ -51,8 +51,6 @@ PAIRS = (
     ("dps", "sara"),
     ("mopps", "sara"),
     ("predictive-stopping", "optimal-stopping"),
-    ("predictive-sizing", "optimal-stopping"),
-    ("predictive-sizing", "dps"),
     ("frozen", "uniform"),
     ("frozen", "sara"),
 )

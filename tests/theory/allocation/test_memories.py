@@ -29,6 +29,10 @@ def after(updates: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Memories:
     return memories
 
 
+def marginal(log_weights: np.ndarray, likelihoods: np.ndarray) -> np.ndarray:
+    return np.asarray(logsumexp(log_weights + likelihoods, axis=-1))
+
+
 def em(log_weights: np.ndarray, likelihoods: np.ndarray, known: np.ndarray) -> np.ndarray:
     for _ in range(EM_STEPS):
         joint = log_weights + likelihoods
@@ -49,10 +53,10 @@ def test_every_memory_is_what_it_says() -> None:
         right, wrong, log_weights = np.zeros(P), np.zeros(P), np.full(21, -np.log(21.0))
         score = 0.0
         for visited, s, f in seen:
-            here = logsumexp(log_weights + log_moments(flat_grid(), right, wrong), axis=-1)
+            here = marginal(log_weights, log_moments(flat_grid(), right, wrong))
             right, wrong = right + visited * s, wrong + visited * f
             likelihoods = log_moments(flat_grid(), right, wrong)
-            then = logsumexp(log_weights + likelihoods, axis=-1)
+            then = marginal(log_weights, likelihoods)
             score = SCORE_DISCOUNT * score + (then - here)[visited].sum()
             log_weights = em(log_weights, likelihoods, right + wrong > 0)
             right, wrong = memory * right, memory * wrong

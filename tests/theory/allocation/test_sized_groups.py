@@ -82,7 +82,7 @@ def test_prospects_are_those_of_the_exact_program(least: int) -> None:
 def test_whole_groups_are_those_of_the_stream() -> None:
     """With no size but n the best rate is that of complete groups by energy."""
     with jax.enable_x64(True):
-        rate = best_sized_rates(groups_of(N))[0]
+        rate = jax.jit(lambda: best_sized_rates(groups_of(N))[0])()
         truth = optimum(arms.single_group(mean_of(prior()), N, arms.energy)).rate
         assert float(rate) == pytest.approx(truth, abs=4e-6)
 
@@ -134,7 +134,8 @@ RATES = np.repeat([0.0, 1.0, 0.2, 0.6], (14, 8, 10, 8))
 def run() -> tuple[Any, list[list[Round]]]:
     """The state before the first update, and the complete updates."""
     allocator = predictive_sizing.allocator(B, N, LEAST)
-    return allocator.init(jax.random.key(0), POOL), updates(play(allocator, RATES, 160))
+    start = jax.jit(allocator.init, static_argnums=1)(jax.random.key(0), POOL)
+    return start, updates(play(allocator, RATES, 160))
 
 
 def test_it_does_what_its_prospects_say() -> None:
@@ -170,7 +171,7 @@ def test_it_does_what_its_prospects_say() -> None:
 def test_a_prior_that_is_given_is_never_changed() -> None:
     given = population()
     source = predictive_sizing.source(2, 4, prior=given)
-    belief = source.init(jax.random.key(0), 6)
+    belief = jax.jit(source.init, static_argnums=1)(jax.random.key(0), 6)
     seen = jnp.array([3, 0, 1, 0, 0, 0])
     after = jax.jit(source.learn)(belief, jnp.arange(6) < 3, seen, 3 - seen)
     for weights in after.memories.log_weights:
