@@ -53,6 +53,9 @@ class Config:
     variants: Words = tuple(PILOT_VARIANTS)
     """Of Pilot-Commit."""
 
+    pilot_regimes: Words = tuple(regime.name for regime in PILOT_REGIMES)
+    """Learning policies that they run in."""
+
     pilot_updates: int = 200
     """Updates of uniform allocation; the ledger of every variant is what that costs."""
 
@@ -110,6 +113,8 @@ def jobs(config: Config) -> Iterator[Job]:
     """
     if PILOTS in config.parts:
         for regime in PILOT_REGIMES:
+            if regime.name not in config.pilot_regimes:
+                continue
             ledger = config.pilot_updates * regime.batch_size * regime.group_size
             length = Length(config.pilot_updates, ledger)
             for rule in ("uniform", *config.variants):
@@ -212,6 +217,9 @@ def _check(config: Config) -> None:
     for name in config.variants:
         if name not in PILOT_VARIANTS:
             raise unknown("variant", name, PILOT_VARIANTS)
+    for name in config.pilot_regimes:
+        if name not in (regime.name for regime in PILOT_REGIMES):
+            raise unknown("regime", name, (regime.name for regime in PILOT_REGIMES))
     for cell in config.cells:
         if not 0 <= cell < len(COVERAGE_REGIMES):
             raise InvalidInput(f"--cells {cell}: must be 0 to {len(COVERAGE_REGIMES) - 1}")

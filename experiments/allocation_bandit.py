@@ -3,12 +3,14 @@
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from experiments import tables
 from experiments.allocation import regret_table, run_tables, stream_table, target_tables
+from experiments.allocation.figure_tables import figure_tables
 from experiments.allocation.methods import METHODS, WRONG_PRIOR
 from experiments.allocation.regimes import (
     FIXED_UPDATE_REGIMES,
@@ -27,10 +29,11 @@ from experiments.allocation.runs import (
 )
 from experiments.command_line import Ints, Words, program, unknown
 from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable
+from experiments.output import STDOUT, check_writable, make_folder
 from experiments.progress import Progress
 from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
 from experiments.terminal import report_console
+from paper_figures.build import FIGURES, draw_to_files, write_table
 from theory.errors import InvalidInput
 
 FIXED = "fixed-updates"
@@ -44,6 +47,9 @@ LAWS = {population.name: population for population in POPULATIONS}
 @dataclass(frozen=True)
 class Config:
     """What is computed; every value is part of the run's identity."""
+
+    parts: Words = (FIXED, TARGET, STATIC)
+    """Which simulations: learning policies at fixed updates and to a target, and prompts that stand still."""
 
     methods: Words = tuple(METHODS)
     """Allocation rules; `uniform` is needed where targets are."""
@@ -71,6 +77,9 @@ class Config:
 
     target_updates: int = 200
     """Updates of uniform allocation; the ledger of every rule there is what that costs."""
+
+    dapo_ledger: float = 2.0
+    """The ledger of batched dynamic sampling there, in that of the others: it pays more than uniform allocation for the same accuracy."""
 
     populations: Words = tuple(LAWS)
     """Laws of success rates that stand still."""
@@ -121,6 +130,9 @@ class Arguments:
     json: str | None = None
     """File for the machine-readable result, - for stdout."""
 
+    export: Path | None = None
+    """Folder for the tables behind the figures, as CSV."""
+
 
 class Job(NamedTuple):
     """One method in one setting.
@@ -147,23 +159,27 @@ def jobs(config: Config) -> Iterator[Job]:
     Yields:
         In the order of the table.
     """
-    for name in config.fixed_regimes:
-        setting = skill_setting(REGIMES[name])
-        for method in config.methods:
-            yield Job(FIXED, setting, method, Length(config.updates))
-    for name in config.target_regimes:
-        regime = REGIMES[name]
-        setting = skill_setting(regime)
-        ledger = config.target_updates * regime.batch_size * regime.group_size
-        for method in config.target_methods:
-            # A rule may take several times as many updates for the same ledger, none more than this.
-            yield Job(TARGET, setting, method, Length(4 * config.target_updates, ledger))
-    for name in config.populations:
-        setting = static_setting(
-            LAWS[name], config.static_batch, config.group_sizes[0], config.static_prompts
-        )
-        for method in config.static_methods:
-            yield Job(STATIC, setting, method, Length(config.static_updates))
+    if FIXED in config.parts:
+        for name in config.fixed_regimes:
+            setting = skill_setting(REGIMES[name])
+            for method in config.methods:
+                yield Job(FIXED, setting, method, Length(config.updates))
+    if TARGET in config.parts:
+        for name in config.target_regimes:
+            setting = skill_setting(REGIMES[name])
+            ledger = config.target_updates * setting.batch_size * setting.group_size
+            for method in config.target_methods:
+                longer = config.dapo_ledger if method == "dapo" else 1.0
+                # A rule may take several times as many updates for the same ledger, none more than this.
+                length = Length(4 * config.target_updates, round(longer * ledger))
+                yield Job(TARGET, setting, method, length)
+    if STATIC in config.parts:
+        for name in config.populations:
+            setting = static_setting(
+                LAWS[name], config.static_batch, config.group_sizes[0], config.static_prompts
+            )
+            for method in config.static_methods:
+                yield Job(STATIC, setting, method, Length(config.static_updates))
 
 
 def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mapping[str, pa.Table]:
@@ -177,13 +193,14 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     Returns:
         "table" (runs), "updates", "ledgers", "curves", "targets", "regret" and "stream" (exact).
     """
-    updates = pa.concat_tables(
+    found = [
         checkpoint.stage(
             f"{job.kind}-{job.setting.name}-{job.method}",
             functools.partial(job_table, job, config.seeds),
         )
         for job in progress(list(jobs(config)), "allocation")
-    )
+    ]
+    updates = pa.concat_tables([tables.from_rows(run_tables.UPDATES, []), *found])
     information = {name: method.information for name, method in METHODS.items()}
     runs = run_tables.run_table(updates, information)
     curves = target_tables.curve_table(updates, TARGET)
@@ -232,13 +249,21 @@ def run(arguments: Arguments) -> int:
     if arguments.json is not None:
         check_writable(arguments.json)
     done = run_experiment(EXPERIMENT, config, arguments.run)
+    drawn = figure_tables(done.tables)
     console = report_console(stderr=arguments.json == STDOUT)
     for part in report(done.tables):
         console.print(part)
+    for name, table in drawn.items():
+        folder = make_folder(done.folder / "figures")
+        for file in draw_to_files(FIGURES[name].draw(table), folder, name):
+            console.print(str(file), soft_wrap=True)
     console.print(str(done.folder), soft_wrap=True)
     if arguments.json is not None:
         kept = ("table", "ledgers", "targets", "regret", "stream")
         write_json({name: done.tables[name].to_pylist() for name in kept}, arguments.json)
+    if arguments.export is not None:
+        for name, table in drawn.items():
+            write_table(table, make_folder(arguments.export) / f"{name}.csv")
     return 0
 
 
@@ -254,6 +279,8 @@ def _check(config: Config) -> None:
             raise InvalidInput(
                 f"--{option.replace('_', '-')} {getattr(config, option)}: must be at least {least}"
             )
+    if not 1 <= config.dapo_ledger < float("inf"):
+        raise InvalidInput(f"--dapo-ledger {config.dapo_ledger}: must be at least 1")
     if config.static_prompts < config.static_batch:
         raise InvalidInput(
             f"--static-prompts {config.static_prompts}: must be at least the batch, {config.static_batch}"
@@ -262,7 +289,9 @@ def _check(config: Config) -> None:
         raise InvalidInput(
             "--group-sizes: give at least one, each at least 8: a pilot is a quarter"
         )
+    kinds = (FIXED, TARGET, STATIC)
     for option, known, what in (
+        ("parts", kinds, "part"),
         ("methods", METHODS, "method"),
         ("target_methods", METHODS, "method"),
         ("static_methods", METHODS, "method"),

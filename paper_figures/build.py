@@ -22,6 +22,8 @@ from matplotlib import ft2font
 from matplotlib.figure import Figure
 
 from paper_figures import (
+    allocation_costs,
+    allocation_curves,
     divergence_against_alpha,
     equal_cost_curves,
     ess_against_length,
@@ -119,6 +121,16 @@ FIGURES: dict[str, FigureSpec] = {
         ("equal_cost_curves",),
         "At equal tokens the proposal matters more than the method: from the base model errors are least.",
     ),
+    "allocation_costs": FigureSpec(
+        allocation_costs.draw,
+        ("allocation_costs",),
+        "Rules that remember prompts get effective groups at nearly the cost of uniform allocation.",
+    ),
+    "allocation_curves": FigureSpec(
+        allocation_curves.draw,
+        ("allocation_curves",),
+        "Giving prompts up early, and remembering them, reaches the same accuracy for fewer rollouts.",
+    ),
     "sara_saving_and_errors": FigureSpec(
         sara_saving_and_errors.draw,
         ("sara_saving_and_errors",),
@@ -157,6 +169,8 @@ LAYOUTS: dict[str, Layout] = {
     "estimator_against_length": estimator_panels.LAYOUT,
     "equal_cost_curves": equal_cost_curves.LAYOUT,
     "power_on_transformers": power_on_transformers.LAYOUT,
+    "allocation_costs": allocation_costs.LAYOUT,
+    "allocation_curves": allocation_curves.LAYOUT,
     "sara_saving_and_errors": sara_saving_and_errors.LAYOUT,
     "sara_failure_region": sara_failure_region.LAYOUT,
     "pilot_commit_misfile": pilot_commit_misfile.LAYOUT,

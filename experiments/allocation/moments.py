@@ -10,6 +10,9 @@ from theory.exact.allocation.arms import SuccessProbability
 _GRID = np.linspace(-12.0, 12.0, 9601)
 """Standard normal quadrature: the trapezoid rule is exact to rounding for such smooth integrands at this step."""
 
+_ROWS = 256
+"""Pairs (s, f) at a time on the grid: 20 MB."""
+
 
 def log_moment(
     population: Population, successes: Int64[np.ndarray, " K"], failures: Int64[np.ndarray, " K"]
@@ -35,10 +38,26 @@ def log_moment(
     for weight, mean, deviation in population.logit_normals:
         logits = mean + deviation * _GRID
         log_right, log_wrong = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)
-        parts.append(
-            np.log(weight) + logsumexp(log_density + s * log_right + f * log_wrong, axis=1)
-        )
+        parts.append(np.log(weight) + _on_grid(log_density, log_right, log_wrong, s, f))
     return logsumexp(np.stack(parts), axis=0)
+
+
+def _on_grid(
+    log_density: Float64[np.ndarray, " Z"],
+    log_right: Float64[np.ndarray, " Z"],
+    log_wrong: Float64[np.ndarray, " Z"],
+    successes: Float64[np.ndarray, "K 1"],
+    failures: Float64[np.ndarray, "K 1"],
+) -> Float64[np.ndarray, " K"]:
+    """The sum over the grid, once for each different pair and some pairs at a time: the states of a pool's prompts at once would take gigabytes."""
+    pairs, inverse = np.unique(
+        np.concatenate([successes, failures], axis=1), axis=0, return_inverse=True
+    )
+    found = np.zeros(len(pairs))
+    for at in range(0, len(pairs), _ROWS):
+        s, f = (column[:, None] for column in pairs[at : at + _ROWS].T)
+        found[at : at + _ROWS] = logsumexp(log_density + s * log_right + f * log_wrong, axis=1)
+    return found[inverse.reshape(-1)]
 
 
 def success_probability(population: Population) -> SuccessProbability:

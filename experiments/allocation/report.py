@@ -202,7 +202,9 @@ def _regret(rows: list[Row]) -> Table:
             method,
             runs[0]["information"],
             *(
-                with_interval((row["regret"] for row in cells[name]), 1) if name in cells else ""
+                with_interval((row["regret"] for row in cells[name]), 1)
+                if name in cells
+                else "no update came about"
                 for name in populations
             ),
         )

@@ -18,8 +18,8 @@ TARGETS = schema(
 )
 """rollouts: at which the smoothed curve reaches the target, or at which the run ended; ratio: those of uniform over these, an upper bound where not reached."""
 
-GRID_POINTS = 120
-SMOOTHING = 5
+GRID_POINTS = 240
+SMOOTHING = 9
 """Grid points of the centred mean that a target is read off, for every method alike."""
 
 

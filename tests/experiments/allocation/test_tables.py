@@ -196,6 +196,8 @@ def test_every_regime_and_method_of_a_preset_is_run() -> None:
     [
         (["--methods", "sarra"], "unknown method 'sarra'"),
         (["--populations", "flatt"], "unknown population 'flatt'"),
+        (["--parts", "target,fixed"], "unknown part 'fixed'"),
+        (["--dapo-ledger", "0.5"], "--dapo-ledger 0.5: must be at least 1"),
         (["--seeds", "0"], "--seeds 0: must be at least 1"),
         (["--static-prompts", "3"], "--static-prompts 3"),
         (["--target-methods", "sara"], "add uniform"),
