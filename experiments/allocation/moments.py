@@ -39,7 +39,7 @@ def log_moment(
         logits = mean + deviation * _GRID
         log_right, log_wrong = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)
         parts.append(np.log(weight) + _on_grid(log_density, log_right, log_wrong, s, f))
-    return logsumexp(np.stack(parts), axis=0)
+    return np.asarray(logsumexp(np.stack(parts), axis=0))
 
 
 def _on_grid(
