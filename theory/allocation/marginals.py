@@ -4,7 +4,7 @@ A separable sum of concave utilities under one budget of whole units is largest 
 entries of a row are therefore its first ones; taking the largest marginal again and again finds the same. Here the value of the R-th largest entry is
 found by bisection on its bits, and how many entries of a row reach it by bisection on the column.
 
-Equal entries are told apart by column, then by row: what greedy does. Fractions that are equal differ by roundings in floating point, so
+Equal entries of different rows go to the row that stands first; a row with several of them takes one and waits for the others' turn. Fractions that are equal differ by roundings in floating point, so
 entries whose logarithms agree to `TOLERANCE` roundings are taken for equal.
 """
 

@@ -50,7 +50,7 @@ def deviation(rates: Float[Array, " P"]) -> Float[Array, " P"]:
 
 
 def shares(weights: Float[Array, " P"], budget: Int[Array, ""] | int) -> Int[Array, " P"]:
-    """Share a budget out in proportion, by largest remainders.
+    """Share a budget out in proportion, by largest remainders, ties by position.
 
     Args:
         weights: [P] not negative; all zero counts as all equal.
@@ -65,7 +65,10 @@ def shares(weights: Float[Array, " P"], budget: Int[Array, ""] | int) -> Int[Arr
     exact = part * total.astype(weights.dtype)
     floors = jnp.floor(exact).astype(total.dtype)
     left = total - jnp.sum(floors)
-    return floors + (rank_by(exact - jnp.floor(exact)) < left).astype(total.dtype)
+    # Remainders that are equal but for rounding go by position.
+    rounding = 16 * jnp.finfo(exact.dtype).eps * jnp.maximum(jnp.max(exact), 1)
+    remainders = jnp.round((exact - jnp.floor(exact)) / rounding)
+    return floors + (rank_by(remainders) < left).astype(total.dtype)
 
 
 def allocate(

@@ -49,10 +49,11 @@ def allocate(
     missing = jnp.maximum(pilots - size, 0)
     piloted = missing == 0
     mean = pilot_mean(successes, failures)
-    passes = piloted & in_band(mean, lower, upper)
-    score = jnp.where(size > 0, mean * (1 - mean), 0)
-    decision = jnp.where(mean > 1 - upper, int(Decision.SKIP), int(Decision.DEFER))
-    decision = jnp.where((mean > 1 - upper) & (mean >= evict), int(Decision.EVICT), decision)
+    passes = piloted & in_band(successes, failures, lower, upper)
+    score = pilot_variance(successes, failures)
+    above = pilot_mean(failures, successes) < upper
+    decision = jnp.where(above, int(Decision.SKIP), int(Decision.DEFER))
+    decision = jnp.where(above & (mean >= evict), int(Decision.EVICT), decision)
     decision = jnp.where(piloted, decision, int(Decision.CONTINUE))
     drawn = served(missing, budget)
     room = (jnp.asarray(budget, size.dtype) - jnp.sum(drawn)) // max(commits, 1)
@@ -83,15 +84,33 @@ def pilot_mean(successes: Int[Array, " P"], failures: Int[Array, " P"]) -> Float
     return successes.astype(floats) / size.astype(floats)
 
 
-def in_band(mean: Float[Array, " P"], lower: float, upper: float) -> Bool[Array, " P"]:
-    """Whether pilots pass: lower <= p_hat <= 1 - upper.
+def pilot_variance(successes: Int[Array, " P"], failures: Int[Array, " P"]) -> Float[Array, " P"]:
+    """Variance of the rewards, s f / (s + f)^2: whole numbers divided once, so that p and 1 - p have the same; 0 without any.
 
     Args:
-        mean: [P] p_hat.
+        successes: [P] right ones.
+        failures: [P] wrong ones.
+
+    Returns:
+        [P] in [0, 1/4].
+    """
+    floats = jnp.zeros(()).dtype
+    right, wrong = successes.astype(floats), failures.astype(floats)
+    return right * wrong / jnp.maximum(right + wrong, 1) ** 2
+
+
+def in_band(
+    successes: Int[Array, " P"], failures: Int[Array, " P"], lower: float, upper: float
+) -> Bool[Array, " P"]:
+    """Whether pilots pass, both ends included; the upper end by the share of wrong ones, since 1 - upper is rounded.
+
+    Args:
+        successes: [P] right pilots.
+        failures: [P] wrong ones.
         lower: see `allocate`.
         upper: see `allocate`.
 
     Returns:
         [P].
     """
-    return (mean >= lower) & (mean <= 1 - upper)
+    return (pilot_mean(successes, failures) >= lower) & (pilot_mean(failures, successes) >= upper)

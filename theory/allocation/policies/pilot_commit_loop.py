@@ -207,7 +207,9 @@ def _finished(design: _Design, state: PilotCommitState) -> tuple[PilotCommitStat
     """Screen the pilots, train if the batch is full, end the epoch if it is used up, and plan the next round."""
     pilots = state.pilot_successes + state.pilot_failures
     mean = pilot_mean(state.pilot_successes, state.pilot_failures)
-    passes = state.candidates & in_band(mean, design.lower, design.upper)
+    passes = state.candidates & in_band(
+        state.pilot_successes, state.pilot_failures, design.lower, design.upper
+    )
     dropped = jnp.where(state.candidates & ~passes, pilots, 0)
     easy = jnp.zeros_like(passes) if design.evict is None else mean >= design.evict
     state = state._replace(

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-from theory.allocation.policies.pilot_commit import pilot_mean
+from theory.allocation.policies.pilot_commit import pilot_variance
 from theory.allocation.records import rank_by
 from theory.keys import Role, role_key
 
@@ -74,8 +74,7 @@ def max_variance(state: PilotCommitState) -> Int[Array, " P"]:
     Returns:
         [P] places among the buffered prompts.
     """
-    mean = pilot_mean(state.pilot_successes, state.pilot_failures)
-    variance = mean * (1 - mean)
+    variance = pilot_variance(state.pilot_successes, state.pilot_failures)
     order = jnp.lexsort((-state.added, -variance, ~state.buffered))
     return jnp.zeros_like(order).at[order].set(jnp.arange(order.size, dtype=order.dtype))
 

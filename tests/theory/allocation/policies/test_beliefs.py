@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,3 +130,15 @@ def test_shares_are_whole_and_near(weights: list[float], budget: int) -> None:
     total = sum(weights)
     exact = [budget * (w / total if total > 0 else 0.25) for w in weights]
     assert (abs(found - exact) < 1 + 1e-4 * budget).all()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_equal_shares_go_by_position(wide: bool) -> None:
+    """p and 1 - p deserve the same, and what is left over goes to whoever stands first."""
+    with jax.enable_x64(wide):
+        shared = jax.jit(lambda rates, budget: cures.shares(cures.deviation(rates), budget))
+        for right, size in ((3, 10), (7, 10), (1, 3), (5, 7), (11, 30)):
+            rates = jnp.array([right / size, (size - right) / size, right / size])
+            for budget in (1, 2, 4, 32):
+                found = shared(rates, budget).tolist()
+                assert found == sorted(found, reverse=True) and sum(found) == budget

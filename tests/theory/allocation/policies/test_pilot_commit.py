@@ -18,6 +18,7 @@ from theory.allocation.policies.pilot_commit_loop import allocator
 from theory.allocation.policies.pilot_commit_state import max_variance_subset, random
 from theory.allocation.records import Decision, Reason
 from theory.errors import InvalidInput
+from theory.exact.allocation.pilot_commit import Screening, filing
 
 RATES = np.concatenate([np.full(20, 0.02), np.full(20, 0.98), np.linspace(0.1, 0.9, 50)])
 B, K, M, C = 5, 4, 12, 15
@@ -75,6 +76,31 @@ def test_one_step_is_the_contract(counts: list[tuple[int, int]], budget: int) ->
             decision[place] = "defer"
     assert names(found.decision) == decision
     assert found.additional.tolist() == additional
+
+
+@pytest.mark.parametrize(("upper", "right", "wrong"), [(0.8, 1, 4), (0.9, 1, 9), (0.7, 3, 7)])
+def test_the_upper_end_belongs_to_the_band(upper: float, right: int, wrong: int) -> None:
+    """1 - .8 is a little less than 1/5 in floating point."""
+    with jax.enable_x64(True):
+        found = allocate(
+            jnp.array([right, right + 1]), jnp.array([wrong, wrong - 1]), 9, 5, 4, 0.05, upper
+        )
+        files = filing(Screening(right + wrong, 4, 0.05, upper))
+    assert names(found.decision) == ["commit", "skip"]
+    assert files.commit[right] and files.too_easy[right + 1] and not files.too_easy[right]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_equal_variances_go_by_position(wide: bool) -> None:
+    """s of n and n - s of n have one variance, whoever stands first."""
+    every = [(s, size - s) for size in range(2, 60) for s in range(1, size)]
+    with jax.enable_x64(wide):
+        right, wrong = (jnp.array(column) for column in zip(*every, strict=True))
+        variance = pilot_commit.pilot_variance
+        np.testing.assert_array_equal(variance(right, wrong), variance(wrong, right))
+        s, f = jnp.array([3, 7]), jnp.array([7, 3])
+        assert allocate(s, f, 6, 10, 6).additional.tolist() == [6, 0]
+        assert allocate(f, s, 6, 10, 6).additional.tolist() == [6, 0]
 
 
 def identities(rounds: list[Round]) -> None:
@@ -251,7 +277,7 @@ def test_pass_share_is_the_binomial() -> None:
     """The band's bounds: kappa = sum of the binomial over the band, by all outcomes of the pilots."""
     k, p = 8, 0.3
     wins = jnp.arange(k + 1)
-    passes = np.asarray(pilot_commit.in_band(pilot_commit.pilot_mean(wins, k - wins), 0.125, 0.25))
+    passes = np.asarray(pilot_commit.in_band(wins, k - wins, 0.125, 0.25))
     law = np.array([comb(k, s) * p**s * (1 - p) ** (k - s) for s in range(k + 1)])
     assert law[passes].sum() == pytest.approx(sum(law[1:7]))
 
