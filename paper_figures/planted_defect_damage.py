@@ -85,7 +85,7 @@ def draw(table: pa.Table) -> Figure:
                 )
                 _draw_family(panel, name, rows, limits)
                 panel.tick_params(axis="x", labelbottom=(name, rows) == column[-1])
-        figure.supxlabel("damage (0 for right code), logarithmic", y=0.01)
+        figure.supxlabel("damage (0 for right code), logarithmic", y=0.07 / height)
     return figure
 
 
