@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from experiments.allocation import run_tables, stream_table, target_tables
+from experiments.allocation import regret_table, run_tables, stream_table, target_tables
 from experiments.allocation.moments import log_moment, success_probability
 from experiments.allocation.pool_bound import PoolBound
 from experiments.allocation.regimes import POPULATIONS, Population
 from experiments.allocation.report import geometric, with_interval
 from experiments.allocation_bandit import PRESETS, Config, jobs, main
 from experiments.tables import from_rows
-from theory.exact.allocation.arms import effective, repeated_groups
+from theory.exact.allocation.arms import effective, repeated_groups, single_group
+from theory.exact.allocation.fresh_stream import optimum
 from theory.exact.allocation.relaxation import bound
 
 LAWS = {population.name: population for population in POPULATIONS}
@@ -152,6 +153,24 @@ def test_a_run_in_one_row() -> None:
     assert row["cost"] == pytest.approx(200 / 64)
     assert row["effective_share"] == 0.5 and row["rollouts_per_effective"] == 50
     assert row["push"] == pytest.approx(0.25) and row["accuracy"] == 0.2
+
+
+def test_regret_is_of_groups_of_full_size_by_class() -> None:
+    """Against the best of a stream, or the bound with memory at the rollouts of the run; rules of unequal groups have no such bound."""
+    rows = [
+        row | {"kind": "static", "regime": "published"}
+        for method in ("sara", "dps", "ar3po")
+        for row in updates(method, 0, [0.0, 0.0], 100)
+    ]
+    classes = {"sara": "stream", "dps": "memory", "ar3po": "stream"}
+    runs = run_tables.run_table(from_rows(run_tables.UPDATES, rows), classes)
+    stream, memory = regret_table.rows(runs, 4, 20, 3)
+    assert (stream["method"], memory["method"]) == ("sara", "dps")
+    assert stream["achieved"] == memory["achieved"] == 20
+    best = optimum(single_group(success_probability(LAWS["published"]), 4, effective)).rate
+    assert stream["regret"] == pytest.approx(1000 * best - 20)
+    pool = PoolBound(LAWS["published"], 4, 20, 3).groups(200)
+    assert memory["regret"] == pytest.approx(1000 * pool / 200 - 20)
 
 
 def test_rules_are_read_at_one_ledger() -> None:
