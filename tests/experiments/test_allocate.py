@@ -122,6 +122,11 @@ ROWS: list[tuple[list[str], list[int], list[str] | None]] = [
         [0, 3, 0, 0, 0],
         ["abandon", "commit", "continue", "abandon", "commit"],
     ),
+    (
+        ["--method", "pilot-commit", "--budget", "100"],
+        [0, 6, 2, 0, 6],
+        ["defer", "commit", "continue", "evict", "commit"],
+    ),
     (["--method", "sara", "--budget", "9", "--tau-low", "0.3"], [1, 4, 1, 1, 0], None),
     (
         ["--method", "optimal-stopping", "--budget", "100"],
