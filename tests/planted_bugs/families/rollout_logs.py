@@ -111,7 +111,7 @@ DEFECTS = (
         "tests/theory/estimators/test_indicators.py::test_a_drop_is_measured_where_it_was_not_looked_for",
     ),
     Defect(
-        "baseline of a gap at k that is that of one sample",
+        "gap baseline of one sample",
         planted.gap_beside_that_of_one_sample,
         optimism_gap,
         exact.of_gap_baseline,

@@ -138,6 +138,7 @@ def run() -> tuple[Any, list[list[Round]]]:
     return start, updates(play(allocator, RATES, 160))
 
 
+@pytest.mark.slow
 def test_it_does_what_its_prospects_say() -> None:
     """It opens the most valuable prompts; asks one rollout, or the rest at once, while that pays; and trains on what is mixed and large enough."""
     before, complete = run()
