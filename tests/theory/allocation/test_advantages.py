@@ -100,3 +100,10 @@ def test_epsilon_is_added_to_the_deviation() -> None:
     rewards = jnp.array([[0.0, 1.0], [1.0, 1.0]])
     found = advantages.grpo(rewards, jnp.ones((2, 2), bool), epsilon=0.5)
     np.testing.assert_allclose(found, [[-0.5, 0.5], [0.0, 0.0]])
+
+
+def test_padding_on_both_sides_has_no_advantage() -> None:
+    """Group numbers below 0 and from num_groups on are padding, mixed rewards among them or not."""
+    rewards, groups = jnp.array([1.0, 0.0, 6.0, 7.0, 3.0]), jnp.array([0, 0, -1, 9, 1])
+    found = advantages.dr_grpo_segments(rewards, groups, 1)
+    assert found.tolist() == [0.5, -0.5, 0.0, 0.0, 0.0]
