@@ -121,7 +121,7 @@ DEFECTS = (
         "tests/theory/estimators/test_indicators.py::test_baselines_are_those_of_scores_dealt_out_anew",
     ),
     Defect(
-        "baseline of length coupling that leaves outcomes out",
+        "length coupling without outcomes",
         planted.coupling_of_scores_alone,
         length_coupling,
         exact.of_coupling_baseline,
