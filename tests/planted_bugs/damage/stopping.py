@@ -58,7 +58,11 @@ def mean_of(prior: BetaMixture, seen: tuple[float, float] = (0, 0)) -> SuccessPr
 
     def mean(s: np.ndarray, f: np.ndarray) -> np.ndarray:
         here, then = (
-            logsumexp(log_weights + log_moments(prior, seen[0] + s + more, seen[1] + f), axis=-1)
+            np.asarray(
+                logsumexp(
+                    log_weights + log_moments(prior, seen[0] + s + more, seen[1] + f), axis=-1
+                )
+            )
             for more in (0, 1)
         )
         with np.errstate(invalid="ignore"):
