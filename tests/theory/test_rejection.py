@@ -65,7 +65,7 @@ def counts(state: RejectionState) -> np.ndarray:
 @pytest.mark.parametrize(
     ("rules", "beta", "exact_bound"),
     [
-        (BASE, 1.0, False),
+        pytest.param(BASE, 1.0, False, marks=pytest.mark.slow),
         pytest.param(HALF, 2.0, False, marks=pytest.mark.slow),
         pytest.param(BASE, 1.0, True, marks=pytest.mark.slow),
         (HALF, 2.0, True),

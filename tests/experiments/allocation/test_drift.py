@@ -130,6 +130,7 @@ def test_the_energy_of_groups_is_kept() -> None:
     assert float(world.held_out_rate(world.learn(once, groups))[0]) == 8.0
 
 
+@pytest.mark.slow
 def test_frozen_estimates_are_made_once_and_used_from_then_on() -> None:
     """Each prompt once in the first epoch; then the best by that group, whatever later groups show."""
     batch, n, pool = 4, 6, 20

@@ -99,6 +99,7 @@ def test_settings_of_equal_sizes_share_one_program() -> None:
     assert len(found) == 2
 
 
+@pytest.mark.slow
 def test_a_wrong_prior_is_the_optimal_rule_of_that_population() -> None:
     """What runs is what the exact table has, at every state that it can come to."""
     group_size = 8

@@ -212,6 +212,7 @@ def test_at_a_million_rollouts() -> None:
         close(jnp.exp(seen), Fraction(2 * (size + 1) ** 2, (2 * size + 2) * (2 * size + 3)))
 
 
+@pytest.mark.slow
 def test_float32_keeps_five_digits() -> None:
     prior_args = ([(0.5, 1.5, 0.5)], [(0.125, 0.0), (0.375, 1.0)])
     s, f = jnp.array([0, 0, 3, 500, 10**6]), jnp.array([0, 900_000, 0, 250, 4])

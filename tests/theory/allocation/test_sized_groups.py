@@ -169,6 +169,7 @@ def test_it_does_what_its_prospects_say() -> None:
     assert max(sizes) == N
 
 
+@pytest.mark.slow
 def test_a_prior_that_is_given_is_never_changed() -> None:
     given = population()
     source = predictive_sizing.source(2, 4, prior=given)

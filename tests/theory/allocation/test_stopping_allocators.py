@@ -227,6 +227,7 @@ def test_optimal_stopping_has_learnt_the_rule_of_its_visits() -> None:
     assert 1 < warm < len(complete)
 
 
+@pytest.mark.slow
 def test_predictive_stopping_has_learnt_the_prospects_of_its_histories() -> None:
     """After every update price, values, patience and chances are those of the whole lattice under what EM finds in all discounted histories."""
     _, complete, seen = history_of("predictive")

@@ -48,7 +48,7 @@ def exact_arm(prior: BetaMixture, n: int, reward: arms.GroupReward) -> arms.Arm:
 
 
 @pytest.mark.parametrize("name", PRIORS)
-@pytest.mark.parametrize("n", [2, 7])
+@pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.slow), 7])
 @pytest.mark.parametrize("kind", ["effective", "push"])
 def test_rates_and_values_are_those_of_the_exact_program(name: str, n: int, kind: str) -> None:
     with jax.enable_x64(True):
@@ -88,7 +88,7 @@ def test_the_rate_of_a_rule_is_its_renewal_reward(alike: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["flat", "U", "published", "hard"])
-@pytest.mark.parametrize("n", [3, 8])
+@pytest.mark.parametrize("n", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_one_step_is_the_optimal_rule(name: str, n: int) -> None:
     """Commit, continue or abandon at every count, as the exact program does; finished groups by what they are."""
     with jax.enable_x64(True):

@@ -77,6 +77,7 @@ def test_without_tasks_the_posterior_is_the_prior() -> None:
         assert 0.75 < values.std() / deviation < 1.25
 
 
+@pytest.mark.slow
 def test_a_million_tasks_narrow_the_posterior_to_the_truth() -> None:
     # The expected numbers of tasks of each c under atoms .3 and .2 and Beta(1, 2), so that the truth is the best fit.
     num_tasks = np.rint(np.array([float(p) for p in exact_law()]) * 1_000_000).astype(np.int64)

@@ -56,7 +56,13 @@ def test_thresholds_are_run_lengths_under_the_flat_prior(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "population", [u_shaped, flat, lambda: law(1.0, 0.3, 0.6), lambda: known(0.3)]
+    "population",
+    [
+        pytest.param(u_shaped, marks=pytest.mark.slow),
+        flat,
+        lambda: law(1.0, 0.3, 0.6),
+        pytest.param(lambda: known(0.3), marks=pytest.mark.slow),
+    ],
 )
 def test_closed_forms_are_the_lattice(population) -> None:  # type: ignore[no-untyped-def]
     size, stops = 8, jnp.arange(2, 9)

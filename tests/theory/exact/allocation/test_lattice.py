@@ -141,6 +141,7 @@ def test_every_visit_ends() -> None:
         )
 
 
+@pytest.mark.slow
 def test_at_a_thousand_rollouts() -> None:
     """Stop at the first success: geometric, so P(stop at t) = E[p (1 - p)^(t - 1)]."""
     horizon = 1000
