@@ -42,7 +42,7 @@ test: $(VENV)/.installed-dev ## the tests that take minutes, once for each state
 	else \
 		rm -f $(VENV)/.tested; \
 		$(QUICK); \
-		$(JAX_CACHE) $(PYTEST) --dist loadfile -m "not slow and not gpu" $(ARGS) && echo "$$state" > $(VENV)/.tested; \
+		$(JAX_CACHE) $(PYTEST) --dist worksteal -m "not slow and not gpu" $(ARGS) && echo "$$state" > $(VENV)/.tested; \
 	fi
 
 test-slow: $(VENV)/.installed-slow ## sweeps, clean installs, the commands in the documents

@@ -88,6 +88,7 @@ def test_a_long_chain_has_scalars_bounds_and_logarithms(eos: int | None, tmp_pat
                     assert block[key] == pytest.approx(math.exp(log_value), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_ratio_outside_double_range_is_null_with_its_reason(tmp_path: Path) -> None:
     path = markov_file(tmp_path, 10, 1500, None)
     block = exact(tmp_path, str(path), "--alpha", "8")["results"][0]

@@ -111,6 +111,7 @@ def test_running_out_of_rounds_is_an_error_that_names_the_row() -> None:
         check_complete(state)
 
 
+@pytest.mark.slow
 def test_a_row_is_the_same_in_any_batch() -> None:
     whole = run(jax.random.key(7), HALF, 0.0, jnp.arange(NUM))
     part = run(jax.random.key(7), HALF, 0.0, jnp.arange(16, 24))

@@ -63,6 +63,7 @@ def test_a_number_is_reached_or_not_and_nothing_in_between() -> None:
     assert [row["verdict"] for row in found] == ["not reached", "reached", "reached", "not reached"]
 
 
+@pytest.mark.slow
 def test_the_sweep_is_the_closed_forms_of_the_claims() -> None:
     """Costs and errors from q_m and P alone, in NumPy; the last stop is dynamic sampling."""
     size = 8

@@ -108,6 +108,7 @@ def test_counts_stand_for_repeated_rows() -> None:
         np.testing.assert_allclose(first, second, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_grid_has_the_law_of_any_population() -> None:
     """Predictions of a fitted grid on fresh groups, against those of the truth: within .01 in total variation."""
     with jax.enable_x64(True):

@@ -99,6 +99,7 @@ def test_the_chance_is_that_of_the_rule() -> None:
             np.testing.assert_allclose(found.chance[0], chance, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_large_pool_of_strangers_is_priced_like_a_stream() -> None:
     """Nothing tells prompts apart: memory is worth nothing, and the price is the best rate of the fresh stream."""
     n = 8

@@ -103,6 +103,7 @@ def test_drawn_to_the_end_by_all_outcomes() -> None:
                 assert found[d, prompt, s] == ends
 
 
+@pytest.mark.slow
 def test_the_price_is_where_supply_meets_the_batch() -> None:
     """Just below it the profitable prompts supply the batch, just above it they do not; poor ones are priced at their own best rate."""
     with jax.enable_x64(True):

@@ -195,6 +195,7 @@ def history_of(name: str) -> tuple[Any, list[list[Round]], list[tuple[np.ndarray
     return start, complete, seen
 
 
+@pytest.mark.slow
 def test_optimal_stopping_has_learnt_the_rule_of_its_visits() -> None:
     """After every update its table is the best one for the population that EM finds in all its discounted visits; before enough of them it stops nothing."""
     _, complete, seen = history_of("optimal")
