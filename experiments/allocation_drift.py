@@ -287,8 +287,7 @@ def _check(arguments: Arguments) -> None:
         for name in getattr(config, option):
             if name not in known:
                 raise unknown(what, name, known)
-    for _ in cases(config):
-        pass
+    list(cases(config))  # a movement refuses a rate outside of its range
 
 
 PRESETS = {
