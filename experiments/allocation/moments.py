@@ -34,7 +34,7 @@ def log_moment(
     for weight, point in population.points:
         parts.append(np.log(weight) + (xlogy(s, point) + xlog1py(f, -point))[:, 0])
     log_density = -(_GRID**2) / 2
-    log_density -= logsumexp(log_density)
+    log_density -= np.asarray(logsumexp(log_density))
     for weight, mean, deviation in population.logit_normals:
         logits = mean + deviation * _GRID
         log_right, log_wrong = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)

@@ -1,15 +1,18 @@
 """Stopping rules of SARA and the recurrence of hit utility, with one mistake each; `theory.allocation.policies.sara` and `theory.allocation.beta_binomial` have the right ones.
 
 Each rule makes the action table of a group of n at tau .45 under the flat prior, and must be rejected by the law that holds the simulated rule against its exact
-cost and yield; the recurrence by simulated first successes.
+cost and yield; the recurrence by simulated first successes; the rate of a stream by a rule that is played.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from theory.allocation.policies.sara import TAU_LOW, table
 from theory.allocation.priors import beta
 from theory.allocation.sequential import ActionTable, lattice, make_table
+from theory.exact.allocation.arms import Arm
+from theory.exact.allocation.fresh_stream import Renewal, renewal
 
 
 def _threshold_table(group_size: int, seen: int, left: int) -> ActionTable:
@@ -43,3 +46,14 @@ def next_marginal_of_the_first_posterior(
 ) -> Float[Array, ""]:
     """Extra failures are not learnt from: M(l + 1) = M(l) b / (a + b + 1) whatever l."""
     return marginal * (b / (a + b + 1))
+
+
+def dropped_rollouts_not_paid(arm: Arm, draws: Bool[np.ndarray, " K"]) -> Renewal:
+    """Only rollouts of groups that are worth something are counted: those of a group that was given up are lost sight of."""
+    right = renewal(arm, draws)
+    # The rollouts of a group at its end, where it is worth something, in the place of its worth.
+    paid = np.where((arm.successes > 0) & (arm.failures > 0), arm.depth, 0).astype(np.float64)
+    counted = arm._replace(
+        reward_success=paid[arm.next_success] - paid, reward_failure=paid[arm.next_failure] - paid
+    )
+    return Renewal(right.reward, renewal(counted, draws).reward)

@@ -2,10 +2,13 @@
 
 from tests.planted_bugs import allocation as planted
 from tests.planted_bugs.damage import allocation as exact
+from tests.planted_bugs.damage import dropped_rollouts as dropped
 from tests.planted_bugs.defect import RELATIVE_BIAS, Defect
 from theory.allocation.beta_binomial import next_hit_marginal
+from theory.exact.allocation.fresh_stream import renewal
 
 LAW = "tests/theory/allocation/test_rules_in_loops.py::test_planted_rules_are_rejected"
+DROPPED_LAW = "tests/theory/exact/allocation/test_remembered.py::test_rollouts_that_were_drawn_and_dropped_are_paid_for"
 HIT_LAW = "tests/theory/allocation/test_beta_binomial.py::test_a_planted_recurrence_is_rejected"
 
 RULES = tuple(
@@ -32,5 +35,15 @@ DEFECTS = (
         RELATIVE_BIAS,
         exact.HIT_TOY,
         HIT_LAW,
+    ),
+    Defect(
+        "dropped rollouts not paid",
+        planted.dropped_rollouts_not_paid,
+        renewal,
+        dropped.of_rate,
+        1.01389,
+        RELATIVE_BIAS,
+        dropped.TOY,
+        DROPPED_LAW,
     ),
 )
