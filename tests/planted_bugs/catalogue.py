@@ -20,6 +20,7 @@ from tests.planted_bugs.families import (
     particle_gibbs,
     resampling,
     rollout_logs,
+    sizing,
     smc,
     stopping,
     twists,
@@ -37,7 +38,7 @@ FAMILIES: dict[str, tuple[Defect, ...]] = {
     ),
     "Token rules and distinct draws": decoding.DEFECTS,
     "Logs of rollouts": (*rollout_logs.DEFECTS, *log_readers.DEFECTS),
-    "Rollout allocation": (*allocation.DEFECTS, *stopping.DEFECTS),
+    "Rollout allocation": (*allocation.DEFECTS, *stopping.DEFECTS, *sizing.DEFECTS),
 }
 """In the order in which they are shown."""
 

@@ -1,6 +1,7 @@
 """Rules that size groups, against exhaustive search: VIP, Knapsack, PODS; and the rounds of Reinforce-Ada, AR3PO and SPEED."""
 
 import itertools
+from fractions import Fraction
 from functools import partial
 
 import jax
@@ -84,6 +85,22 @@ def test_vip_is_exhaustive_search(rates: list[float], seen: list[int], budget: i
         if sum(extra) == budget and all(m >= low for m, low in zip(extra, first, strict=True))
     )
     assert variance(tuple(found.tolist())) == pytest.approx(best, rel=1e-12)
+
+
+def test_vip_compares_the_next_rollouts_exactly() -> None:
+    """One rollout goes to the larger p (1 - p) / (n (n - 1)), to the first of equal ones: every pair of sizes and of rates, in fractions."""
+    shares = [Fraction(k, 40) for k in (1, 2, 4, 5, 8, 11, 15, 20)]
+    cases = [(a, b, n, m) for a in shares for b in shares for n in range(2, 7) for m in range(2, 7)]
+    first = [a * (1 - a) / (n * (n - 1)) >= b * (1 - b) / (m * (m - 1)) for a, b, n, m in cases]
+    distinct = [a * (1 - a) / (n * (n - 1)) != b * (1 - b) / (m * (m - 1)) for a, b, n, m in cases]
+    with jax.enable_x64(True):
+        rates = jnp.asarray([(float(a), float(b)) for a, b, _, _ in cases])
+        sizes = jnp.asarray([(n, m) for _, _, n, m in cases])
+        found = jax.jit(jax.vmap(lambda p, s: vip.allocate(p, s, 0 * s, 1).additional))(
+            rates, sizes
+        )
+    assert (np.asarray(found).sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(np.asarray(found)[distinct, 0], np.array(first)[distinct])
 
 
 MASK = jax.jit(pods.max_variance_mask, static_argnums=1)
