@@ -205,7 +205,7 @@ def _prior(value: Any, where: str) -> BetaMixture:
             betas.append((_positive(fields["weight"], at, "weight"), a, b))
     total = math.fsum([part[0] for part in betas] + [part[0] for part in points])
     if abs(total - 1) > _WEIGHTS_MAY_MISS:
-        raise InvalidInput(f"{where}, field 'mixture': the weights sum to {total:.6g}, must be 1")
+        raise InvalidInput(f"{where}, field 'mixture': the weights sum to {total:.9g}, must be 1")
     return mixture(
         [(weight / total, a, b) for weight, a, b in betas],
         [(weight / total, point) for weight, point in points],

@@ -61,6 +61,15 @@ def test_bad_states(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: st
     assert said.err.startswith("rolloutlab allocate: ")
 
 
+def test_weights_that_miss_1_by_little_are_shown_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [{"weight": 0.5, "point": 0.5}, {"weight": 0.500002, "a": 1, "b": 1}]
+    path = write(tmp_path, GOOD | {"prior": {"mixture": parts}})
+    assert main([path, "--method", "hora", "--budget", "3"]) == 2
+    assert "the weights sum to 1.000002, must be 1" in capsys.readouterr().err
+
+
 def test_histories_that_fill_the_memory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
