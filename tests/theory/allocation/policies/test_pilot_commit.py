@@ -21,6 +21,7 @@ from theory.errors import InvalidInput
 from theory.exact.allocation.pilot_commit import Screening, filing
 
 RATES = np.concatenate([np.full(20, 0.02), np.full(20, 0.98), np.linspace(0.1, 0.9, 50)])
+FEW_PASS = np.where(np.arange(90) % 9 == 0, 0.4, 0.02)
 B, K, M, C = 5, 4, 12, 15
 
 
@@ -135,9 +136,10 @@ def test_budget_identities(preference: str) -> None:
 class Program:
     """The rounds of the program, in plain Python: sets, a dictionary for the buffer, one prompt after another."""
 
-    def __init__(self, order: list[int]) -> None:
+    def __init__(self, order: list[int], most_rounds: int) -> None:
         """Start at the first epoch."""
         self.order, self.place, self.step = order, 0, 0
+        self.most_rounds, self.rounds = most_rounds, 0
         self.buffer: dict[int, tuple[int, int]] = {}
         self.batch: set[int] = set()
         self.excluded: set[int] = set()
@@ -163,9 +165,10 @@ class Program:
                 self.buffer[prompt] = (int(wins[prompt]), self.step)
             if wins[prompt] == K:
                 self.marked.add(prompt)
-        full = len(self.batch) == B
+        self.rounds += 1
+        full = len(self.batch) == B or 0 < self.most_rounds <= self.rounds
         if full:
-            self.batch = set()
+            self.batch, self.rounds = set(), 0
             self.buffer = {i: (w, t) for i, (w, t) in self.buffer.items() if self.step - t <= 4}
             self.step += 1
         self.place += C
@@ -176,17 +179,20 @@ class Program:
         return self.place + C > len(self.order)
 
     def next_epoch(self, order: list[int]) -> None:
-        """Forget the partial batch and the buffer."""
+        """Forget the partial batch, with the rounds that went into it, and the buffer."""
+        if self.batch:
+            self.rounds = 0
         self.excluded |= self.marked
         self.marked, self.buffer, self.batch = set(), {}, set()
         self.order, self.place = [i for i in order if i not in self.excluded], 0
 
 
-def test_rounds_are_those_of_the_program() -> None:
-    """Candidates, commits, evictions and batches, round by round over several epochs."""
-    rounds = play(allocator(B, K, M, most_rounds=0), RATES, 50)
-    start = allocator(B, K, M).init(jax.random.key(0), RATES.size)
-    program = Program(start.order.tolist())
+@pytest.mark.parametrize(("most_rounds", "rates"), [(0, RATES), (3, FEW_PASS)])
+def test_rounds_are_those_of_the_program(most_rounds: int, rates: np.ndarray) -> None:
+    """Candidates, commits, evictions and batches, round by round over several epochs; a batch that rounds run out on is what it is."""
+    rounds = play(allocator(B, K, M, most_rounds=most_rounds), rates, 50)
+    start = allocator(B, K, M).init(jax.random.key(0), rates.size)
+    program = Program(start.order.tolist(), most_rounds)
     epochs = 0
     for each in rounds:
         candidates, chosen = program.plan()
@@ -268,9 +274,10 @@ def test_rounds_run_out() -> None:
 
 
 def test_an_evicted_pool_asks_for_nothing() -> None:
-    """All prompts solved: after an epoch none is left."""
-    rounds = play(allocator(B, K, M), np.ones(45), 8)
-    assert [int(each.requests.additional.sum()) for each in rounds] == [C * K] * 3 + [0] * 5
+    """Whoever was piloted leaves, and nobody else: of 50 the first epoch leaves 5, and the second none."""
+    rounds = play(allocator(B, K, M, evict=0.0), np.ones(50), 8)
+    asked = [int(each.requests.additional.sum()) for each in rounds]
+    assert asked == [C * K] * 3 + [5 * K] + [0] * 4
 
 
 def test_pass_share_is_the_binomial() -> None:
