@@ -11,7 +11,7 @@ import pyarrow as pa
 from experiments import tables
 from experiments.allocation import regret_table, run_tables, stream_table, target_tables
 from experiments.allocation.figure_tables import figure_tables
-from experiments.allocation.methods import METHODS, WRONG_PRIOR
+from experiments.allocation.methods import METHODS
 from experiments.allocation.regimes import (
     FIXED_UPDATE_REGIMES,
     FIXED_UPDATES,
@@ -27,6 +27,7 @@ from experiments.allocation.runs import (
     skill_setting,
     static_setting,
 )
+from experiments.allocation.static_methods import STATIC_METHODS
 from experiments.command_line import Ints, Words, program, unknown
 from experiments.json_output import write_json
 from experiments.output import STDOUT, check_writable, make_folder
@@ -84,22 +85,8 @@ class Config:
     populations: Words = tuple(LAWS)
     """Laws of success rates that stand still."""
 
-    static_methods: Words = (
-        "uniform",
-        "dynamic-sampling",
-        "dapo",
-        "pilot-commit",
-        "speed",
-        "sara",
-        "optimal-stopping",
-        f"optimal-stopping-for-{WRONG_PRIOR}",
-        "mopps",
-        "dps",
-        "greso",
-        "sara-on-dps",
-        "predictive-stopping",
-    )
-    """Rules that run on them."""
+    static_methods: Words = tuple(STATIC_METHODS)
+    """Rules that run on them: all methods, `predictive-sizing`, and rules that were given a prior that is wrong."""
 
     static_updates: int = 24
     """Updates there."""
@@ -201,7 +188,7 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
         for job in progress(list(jobs(config)), "allocation")
     ]
     updates = pa.concat_tables([tables.from_rows(run_tables.UPDATES, []), *found])
-    information = {name: method.information for name, method in METHODS.items()}
+    information = {name: method.information for name, method in STATIC_METHODS.items()}
     runs = run_tables.run_table(updates, information)
     curves = target_tables.curve_table(updates, TARGET)
     regrets = regret_table.rows(
@@ -218,7 +205,7 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     }
 
 
-EXPERIMENT = Experiment("allocation-bandit", 1, compute)
+EXPERIMENT = Experiment("allocation-bandit", 2, compute)
 
 
 def job_table(job: Job, seeds: int) -> pa.Table:
@@ -294,7 +281,7 @@ def _check(config: Config) -> None:
         ("parts", kinds, "part"),
         ("methods", METHODS, "method"),
         ("target_methods", METHODS, "method"),
-        ("static_methods", METHODS, "method"),
+        ("static_methods", STATIC_METHODS, "method"),
         ("fixed_regimes", REGIMES, "regime"),
         ("target_regimes", REGIMES, "regime"),
         ("populations", LAWS, "population"),
@@ -329,7 +316,6 @@ PRESETS = {
         Config(
             fixed_regimes=tuple(regime.name for regime in FIXED_UPDATE_REGIMES),
             target_regimes=tuple(regime.name for regime in TARGET_REGIMES),
-            static_methods=tuple(METHODS),
         ),
         RunOptions("full"),
     ),

@@ -1,23 +1,42 @@
 """What the best rule with memory could earn in a static pool: the relaxation, for pools of any size.
 
-Each prompt may yield one group an update and is remembered; the bound lets it yield its groups at any time, which can only help, and lets the
+Each prompt may be visited once an update and is remembered; the bound lets it have its visits at any time, which can only help, and lets the
 budget hold on average. So bound >= the optimum of the class >= every rule, compositions of DPS included.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float64
 
 from experiments.allocation.moments import success_probability
+from experiments.allocation.quadrature import rates
 from experiments.allocation.regimes import Population
-from theory.exact.allocation.arms import effective, repeated_groups
+from theory.exact.allocation.arms import GroupReward, effective, repeated_groups
 from theory.exact.allocation.fresh_stream import priced_values
+from theory.exact.allocation.remembered import Visits, untouched_values
+from theory.exact.allocation.remembered_sizes import sized_values
+
+HORIZON = 64
+"""Rollouts of a prompt after which the program of unequal groups is told its rate; that of sizes fixed beforehand gets as many before the largest group begins."""
+
+PRICE_STEP = 5e-5
+"""How close the prices of a rollout lie around the best of them."""
+
+Values = Callable[[Float64[np.ndarray, " M"]], Float64[np.ndarray, " M"]]
+"""Prices of a rollout -> what an untouched prompt is worth at most, net of them."""
 
 
 class PoolBound:
-    """Upper bounds on the effective groups of a pool, by budget."""
+    """Upper bounds on the effective groups of a pool of groups of n, by budget."""
 
     def __init__(
-        self, population: Population, group_size: int, num_prompts: int, updates: int
+        self,
+        population: Population,
+        group_size: int,
+        num_prompts: int,
+        updates: int,
+        reward: GroupReward = effective,
     ) -> None:
         """Price the pool.
 
@@ -26,14 +45,16 @@ class PoolBound:
             group_size: n.
             num_prompts: of the pool.
             updates: most groups of a prompt.
+            reward: of a complete group, instead of 1 for an effective one.
         """
-        arm = repeated_groups(success_probability(population), group_size, updates, effective)
-        self._prices: Float64[np.ndarray, " M"] = np.linspace(0, 1 / group_size, 129)
+        arm = repeated_groups(success_probability(population), group_size, updates, reward)
+        highest = float(max(arm.reward_success.max(), arm.reward_failure.max())) / group_size
+        self._prices: Float64[np.ndarray, " M"] = np.linspace(0, highest, 129)
         values, _ = priced_values(arm, self._prices)
         self._worth: Float64[np.ndarray, " M"] = num_prompts * values[0]
 
     def groups(self, budget: int) -> float:
-        """Most effective groups that any rule can expect.
+        """Most effective groups, or most reward, that any rule can expect.
 
         Args:
             budget: rollouts.
@@ -42,3 +63,73 @@ class PoolBound:
             The smallest of the bounds that the prices give; each is valid.
         """
         return float(np.min(self._prices * budget + self._worth))
+
+
+class SizedPoolBound:
+    """The same where groups may have any size up to a largest one."""
+
+    def __init__(self, values: Values, num_prompts: int) -> None:
+        """Price the pool.
+
+        Args:
+            values: of a prompt: `stopped_groups` or `fixed_groups`.
+            num_prompts: of the pool.
+        """
+        self._values, self._num_prompts = values, num_prompts
+        # No rollout is worth more than half of one: sqrt(s f) <= (s + f) / 2, and the second outcome takes two rollouts.
+        self._prices: Float64[np.ndarray, " M"] = np.linspace(0, 0.5, 17)
+        self._worth = num_prompts * values(self._prices)
+
+    def groups(self, budget: int) -> float:
+        """Most reward that any rule can expect.
+
+        Args:
+            budget: rollouts.
+
+        Returns:
+            The smallest of the bounds that the prices give, ever closer around the best of them; each is valid.
+        """
+        while True:
+            bounds = self._prices * budget + self._worth
+            at = int(np.argmin(bounds))
+            low, high = self._prices[[max(at - 1, 0), min(at + 1, len(bounds) - 1)]]
+            if high - low <= PRICE_STEP:
+                return float(bounds[at])
+            between = np.setdiff1d(np.linspace(low, high, 9)[1:-1], self._prices)
+            order = np.argsort(prices := np.concatenate([self._prices, between]))
+            worth = np.concatenate([self._worth, self._num_prompts * self._values(between)])
+            self._prices, self._worth = prices[order], worth[order]
+
+
+def stopped_groups(
+    population: Population, largest: int, updates: int, reward: GroupReward
+) -> Values:
+    """Of a prompt whose groups may end at any size up to the largest.
+
+    Args:
+        population: that it is drawn from.
+        largest: most rollouts of a group.
+        updates: most visits.
+        reward: of a group.
+
+    Returns:
+        The values.
+    """
+    visits = Visits(updates, largest, 1, min(HORIZON, updates * largest))
+    return lambda prices: untouched_values(rates(population), visits, reward, prices)
+
+
+def fixed_groups(population: Population, largest: int, updates: int, reward: GroupReward) -> Values:
+    """Of a prompt whose groups may have any size up to the largest, fixed before their first rollout.
+
+    Args:
+        population: that it is drawn from.
+        largest: most rollouts of a group.
+        updates: most visits.
+        reward: of a group.
+
+    Returns:
+        The values.
+    """
+    visits = Visits(updates, largest, 1, min(HORIZON, (updates - 1) * largest + 1))
+    return lambda prices: sized_values(rates(population), visits, reward, prices)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from rich.table import Table
 
+from experiments.allocation.regret_report import regret_tables
 from theory.estimators.interval import t_interval
 
 Row = Mapping[str, Any]
@@ -30,7 +31,7 @@ def report(found: Mapping[str, pa.Table]) -> Iterator[Table]:
     for regime, rows in split(found["targets"].to_pylist(), "regime").items():
         yield _targets(regime, rows)
     if found["regret"].num_rows:
-        yield _regret(found["regret"].to_pylist())
+        yield from regret_tables(found["regret"].to_pylist())
 
 
 def with_interval(values: Iterable[float], digits: int = 3) -> str:
@@ -177,38 +178,6 @@ def geometric(ratios: list[float]) -> str:
         return mean
     interval = t_interval(logs)
     return f"{mean} [{np.exp(interval.low):.2f}, {np.exp(interval.high):.2f}]"
-
-
-def _regret(rows: list[Row]) -> Table:
-    table = Table(
-        title="Prompts that stand still: effective groups per 1000 rollouts below the best of the rule's class (fixed and stream: a fresh stream, exact; memory: a bound)"
-    )
-    populations = split(rows, "population")
-    table.add_column("method")
-    table.add_column("class")
-    for name, mine in populations.items():
-        table.add_column(f"{name} (held out)" if mine[0]["held_out"] else name, justify="right")
-    best = {
-        name: (mine[0]["stream_bound"], max(row["memory_bound"] for row in mine))
-        for name, mine in populations.items()
-    }
-    table.add_row("best", "stream", *(f"{best[name][0]:.1f}" for name in populations))
-    table.add_row(
-        "bound", "memory", *(f"{best[name][1]:.1f}" for name in populations), end_section=True
-    )
-    for method, runs in split(rows, "method").items():
-        cells = split(runs, "population")
-        table.add_row(
-            method,
-            runs[0]["information"],
-            *(
-                with_interval((row["regret"] for row in cells[name]), 1)
-                if name in cells
-                else "no update came about"
-                for name in populations
-            ),
-        )
-    return table
 
 
 def split(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:

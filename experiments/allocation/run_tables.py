@@ -27,12 +27,14 @@ UPDATES = schema(
     groups=int,
     effective=int,
     push=float,
+    own_effective=int,
+    own_energy=float,
     visited=int,
     rounds=int,
     spent=int,
 )
 """rollouts: so far, all that were drawn; accuracy, coverage_k: exact pass@1 and pass@k of the held-out prompts after the update; effective: groups with a success and a
-failure; push: sum of sqrt(rbar (1 - rbar)); visited: prompts asked; spent: rollouts when the run ended, more than the last where an update never came about."""
+failure; push: sum of sqrt(rbar (1 - rbar)); own_effective, own_energy: effective groups and the sum of sqrt(s f), replayed rollouts left out; visited: prompts asked; spent: rollouts when the run ended, more than the last where an update never came about."""
 
 RUNS = schema(
     kind=str,
@@ -48,13 +50,15 @@ RUNS = schema(
     effective_share=float,
     rollouts_per_effective=float,
     push=float,
+    own_effective_rate=float,
+    own_energy_rate=float,
     accuracy=float,
     **dict.fromkeys(COVERAGES, float),
     **{f"mean_{name}": float for name in ("accuracy", *COVERAGES)},
     rounds=float,
     stopped=bool,
 )
-"""cost: rollouts in units of B n an update, that of uniform allocation; push: mean of sqrt(rbar (1 - rbar)) over the groups; accuracy, coverage_k: exact pass@1 and
+"""cost: rollouts in units of B n an update, that of uniform allocation; push: mean of sqrt(rbar (1 - rbar)) over the groups; own_effective_rate, own_energy_rate: effective groups and sqrt(s f) per 1000 rollouts, replayed rollouts left out; accuracy, coverage_k: exact pass@1 and
 pass@k of the held-out prompts at the end, mean_accuracy and mean_coverage_k over the updates; stopped: the pool had nothing left that the rule would train on."""
 
 LEDGERS = schema(
@@ -103,6 +107,8 @@ def update_rows(
             "groups": curve.groups[update],
             "effective": curve.effective[update],
             "push": curve.push[update],
+            "own_effective": curve.own_effective[update],
+            "own_energy": curve.own_energy[update],
             "visited": curve.visited[update],
             "rounds": curve.rounds[update],
             "spent": int(curve.spent),
@@ -193,6 +199,8 @@ def _run_row(key: RunKey, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "effective_share": effective / max(groups, 1),
         "rollouts_per_effective": spent / effective if effective else float("inf"),
         "push": float(columns["push"].sum()) / max(groups, 1),
+        "own_effective_rate": 1000 * float(columns["own_effective"].sum()) / spent,
+        "own_energy_rate": 1000 * float(columns["own_energy"].sum()) / spent,
         **{name: columns[name][-1] for name in measured},
         **{f"mean_{name}": float(columns[name].mean()) for name in measured},
         "rounds": float(columns["rounds"].mean()),

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from experiments.allocation.methods import METHODS, Method
+from experiments.allocation.methods import Method
 from experiments.allocation.regimes import Population, SkillRegime
 from experiments.allocation.simulator import Curve, Limits, simulate
+from experiments.allocation.static_methods import STATIC_METHODS
 from experiments.allocation.worlds import (
     World,
     draw_rates,
@@ -106,7 +107,7 @@ def run_method(name: str, setting: Setting, length: Length, seeds: range) -> Ite
     All methods meet the same prompts at the same seed; their rollouts are independent.
 
     Args:
-        name: of `METHODS`.
+        name: of `STATIC_METHODS`.
         setting: where.
         length: of a run.
         seeds: of the runs.
@@ -114,7 +115,7 @@ def run_method(name: str, setting: Setting, length: Length, seeds: range) -> Ite
     Yields:
         One curve a seed, on the host.
     """
-    return run(METHODS[name], list(METHODS).index(name), setting, length, seeds)
+    return run(STATIC_METHODS[name], list(STATIC_METHODS).index(name), setting, length, seeds)
 
 
 def run(

@@ -43,6 +43,8 @@ class Curve(NamedTuple):
         groups: [U] groups trained on.
         effective: [U] of them, those that hold a success and a failure.
         push: [U] sum over the groups of sqrt(rbar (1 - rbar)).
+        own_effective: [U] of the groups, those that are effective without replayed rollouts.
+        own_energy: [U] sum over the groups of sqrt(s f), replayed rollouts left out.
         visited: [U] prompts asked for anything in the update.
         rounds: [U] generation calls of the update.
         num_updates: updates that were completed.
@@ -55,6 +57,8 @@ class Curve(NamedTuple):
     groups: Int[Array, " U"]
     effective: Int[Array, " U"]
     push: Float[Array, " U"]
+    own_effective: Int[Array, " U"]
+    own_energy: Float[Array, " U"]
     visited: Int[Array, " U"]
     rounds: Int[Array, " U"]
     num_updates: Int[Array, ""]
@@ -183,7 +187,7 @@ def _empty_curve(updates: int) -> Curve:
     whole, real = jnp.zeros(updates, jnp.int32), jnp.zeros(updates)
     zero = jnp.zeros((), jnp.int32)
     coverage = jnp.zeros((updates, len(COVERAGE_KS)))
-    return Curve(whole, real, coverage, whole, whole, real, whole, whole, zero, zero)
+    return Curve(whole, real, coverage, whole, whole, real, whole, real, whole, whole, zero, zero)
 
 
 def _recorded(curve: Curve, done: _Round, world: World, parameters: Parameters) -> Curve:
@@ -192,6 +196,7 @@ def _recorded(curve: Curve, done: _Round, world: World, parameters: Parameters) 
     size = jnp.maximum(groups.successes + groups.failures, 1).astype(jnp.float32)
     share = groups.successes.astype(jnp.float32) / size
     pushes = jnp.where(groups.ready, jnp.sqrt(share * (1 - share)), 0.0)
+    own = jnp.where(groups.ready, (groups.successes - groups.replayed) * groups.failures, 0)
     rates = world.held_out_rate(parameters)
     missed = jnp.log1p(-jnp.minimum(rates, 1 - 1e-7))
     coverage = 1 - jnp.exp(missed[:, None] * jnp.array(COVERAGE_KS, jnp.float32)[None, :]).mean(
@@ -210,6 +215,8 @@ def _recorded(curve: Curve, done: _Round, world: World, parameters: Parameters) 
         put(curve.groups, jnp.sum(groups.ready)),
         put(curve.effective, jnp.sum(mixed)),
         put(curve.push, jnp.sum(pushes)),
+        put(curve.own_effective, jnp.sum(own > 0)),
+        put(curve.own_energy, jnp.sum(jnp.sqrt(own.astype(jnp.float32)))),
         put(curve.visited, jnp.sum(done.asked)),
         put(curve.rounds, done.rounds),
         curve.num_updates + groups.complete.astype(jnp.int32),

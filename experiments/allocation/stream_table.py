@@ -10,6 +10,7 @@ from scipy.special import betaln
 from experiments.allocation.methods import WRONG_PRIOR
 from experiments.allocation.moments import log_moment, success_probability
 from experiments.allocation.regimes import POPULATIONS, Population
+from experiments.allocation.static_methods import tau_with_prior
 from experiments.tables import schema
 from theory.allocation.policies.sara import TAU_LOW
 from theory.exact.allocation.arms import Arm, GroupReward, effective, push, single_group
@@ -49,6 +50,31 @@ def given_up_after(alike: int) -> Rule:
     return lambda arm: _mixed(arm) | (arm.depth < alike)
 
 
+def sara_for(population: Population, group_size: int) -> Rule:
+    """SARA with a prior, at the threshold of `tau_with_prior`.
+
+    Args:
+        population: taken as the prior.
+        group_size: n.
+
+    Returns:
+        The rule.
+    """
+
+    def rule(arm: Arm) -> Bool[np.ndarray, " K"]:
+        s, f = arm.successes, arm.failures
+        left = group_size - arm.depth
+        here = log_moment(population, s, f)
+        seen = ~np.isneginf(here)
+        base = np.where(seen, here, 0.0)
+        right = np.where(f == 0, np.exp(log_moment(population, s + left, f) - base), 0.0)
+        wrong = np.where(s == 0, np.exp(log_moment(population, s, f + left) - base), 0.0)
+        chance = 1 - right - wrong
+        return _mixed(arm) | (seen & (chance > tau_with_prior(float(chance[0]), group_size)))
+
+    return rule
+
+
 def rules(group_size: int) -> dict[str, Rule]:
     """Rules whose cost on a stream is a closed program.
 
@@ -64,6 +90,7 @@ def rules(group_size: int) -> dict[str, Rule]:
     return {
         "dynamic-sampling": lambda arm: arm.drawable,
         "sara": given_up_after(flat_stop(TAU_LOW, group_size)),
+        f"sara-for-{WRONG_PRIOR}": sara_for(wrong, group_size),
         "speed": given_up_after(group_size // 4),
         "optimal-stopping": lambda arm: optimum(arm).draws,
         f"optimal-stopping-for-{WRONG_PRIOR}": lambda arm: wrong_draws,

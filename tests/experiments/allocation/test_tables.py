@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from experiments.allocation import regret_table, run_tables, stream_table, target_tables
+from experiments.allocation import run_tables, stream_table, target_tables
+from experiments.allocation.methods import METHODS
 from experiments.allocation.moments import log_moment, success_probability
-from experiments.allocation.pool_bound import PoolBound
 from experiments.allocation.regimes import POPULATIONS, Population
 from experiments.allocation.report import geometric, with_interval
+from experiments.allocation.static_methods import STATIC_METHODS
 from experiments.allocation_bandit import PRESETS, Config, jobs, main
 from experiments.tables import from_rows
-from theory.exact.allocation.arms import effective, repeated_groups, single_group
-from theory.exact.allocation.fresh_stream import optimum
-from theory.exact.allocation.relaxation import bound
 
 LAWS = {population.name: population for population in POPULATIONS}
 
@@ -79,15 +77,6 @@ def test_the_stream_table_has_the_published_figures() -> None:
             assert row["saving"] == 0 and row["missed_share"] == pytest.approx(0, abs=1e-12)
 
 
-def test_the_bound_of_a_pool_is_that_of_the_relaxation() -> None:
-    """From a grid of prices, so never below it and hardly above."""
-    arm = repeated_groups(success_probability(LAWS["published"]), 4, 3, effective)
-    pool = PoolBound(LAWS["published"], 4, 20, 3)
-    for budget in (10, 60, 200, 1000):
-        truth = bound([arm], [20], budget).value
-        assert truth - 1e-12 <= pool.groups(budget) <= truth * 1.01
-
-
 def updates(
     method: str, seed: int, accuracy: list[float], step: int, spent: int | None = None
 ) -> list[dict[str, object]]:
@@ -108,6 +97,8 @@ def updates(
             "groups": 4,
             "effective": 2,
             "push": 1.0,
+            "own_effective": 1,
+            "own_energy": 3.0,
             "visited": 4,
             "rounds": 2,
             "spent": last if spent is None else spent,
@@ -153,24 +144,7 @@ def test_a_run_in_one_row() -> None:
     assert row["cost"] == pytest.approx(200 / 64)
     assert row["effective_share"] == 0.5 and row["rollouts_per_effective"] == 50
     assert row["push"] == pytest.approx(0.25) and row["accuracy"] == 0.2
-
-
-def test_regret_is_of_groups_of_full_size_by_class() -> None:
-    """Against the best of a stream, or the bound with memory at the rollouts of the run; rules of unequal groups have no such bound."""
-    rows = [
-        row | {"kind": "static", "regime": "published"}
-        for method in ("sara", "dps", "ar3po")
-        for row in updates(method, 0, [0.0, 0.0], 100)
-    ]
-    classes = {"sara": "stream", "dps": "memory", "ar3po": "stream"}
-    runs = run_tables.run_table(from_rows(run_tables.UPDATES, rows), classes)
-    stream, memory = regret_table.rows(runs, 4, 20, 3)
-    assert (stream["method"], memory["method"]) == ("sara", "dps")
-    assert stream["achieved"] == memory["achieved"] == 20
-    best = optimum(single_group(success_probability(LAWS["published"]), 4, effective)).rate
-    assert stream["regret"] == pytest.approx(1000 * best - 20)
-    pool = PoolBound(LAWS["published"], 4, 20, 3).groups(200)
-    assert memory["regret"] == pytest.approx(1000 * pool / 200 - 20)
+    assert row["own_effective_rate"] == 10 and row["own_energy_rate"] == 30
 
 
 def test_rules_are_read_at_one_ledger() -> None:
@@ -207,6 +181,7 @@ def test_every_regime_and_method_of_a_preset_is_run() -> None:
     assert len(list(jobs(default))) == len(default.methods) + len(default.target_methods) + len(
         LAWS
     ) * len(default.static_methods)
+    assert set(default.static_methods) == set(STATIC_METHODS) >= set(METHODS)
     assert len({(job.kind, job.setting.name, job.method) for job in found}) == len(found)
 
 
