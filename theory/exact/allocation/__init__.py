@@ -4,7 +4,7 @@ found = characteristics(threshold_rules(beta(1.0, 1.0), 8, thresholds), populati
 cost_per_effective_group(found), false_abandonment(found), missed_share(found)
 
 Any sequential rule runs on `lattice`, a policy's own table too (`action_table`); `claims` (SARA), `pilot_commit` and `hora` have what is special to one rule, `objective` what each
-one optimises, `prior_free` a guarantee without a prior. `fresh_stream`, `finite_pool` and `relaxation` have the optimum.
+one optimises, `prior_free` a guarantee without a prior. `fresh_stream`, `finite_pool` and `relaxation` have the optimum, `remembered` and `remembered_sizes` that of groups of unequal size.
 """
 
 from theory.exact.allocation.action_table import rule_of_table as rule_of_table
