@@ -16,6 +16,7 @@ import sys
 import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
@@ -94,6 +95,28 @@ def _optional(  # pyright: ignore[reportUnusedFunction]
         str_from_instance=lambda value: (
             ["none"] if value is None else spec.str_from_instance(value)
         ),
+    )
+
+
+@_registry.primitive_rule
+def _path(  # pyright: ignore[reportUnusedFunction]
+    info: PrimitiveTypeInfo,
+) -> PrimitiveConstructorSpec[Path] | None:
+    """Parse a path; an empty word, which an unset variable of a shell leaves, is not the folder that one stands in."""
+    if info.type is not Path:
+        return None
+
+    def parse(words: list[str]) -> Path:
+        if not words[0]:
+            raise ValueError("is empty, give a path or leave it out")
+        return Path(words[0])
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH",
+        instance_from_str=parse,
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda value: [str(value)],
     )
 
 

@@ -249,6 +249,8 @@ def run(arguments: Arguments) -> int:
     Returns:
         Exit status 0.
     """
+    if not 0 <= arguments.seed < 2**32:
+        raise InvalidInput(f"--seed {arguments.seed}: must be in 0..{2**32 - 1}")
     source = PromptSource(
         arguments.prompt, arguments.task, arguments.prompts, arguments.num_prompts
     )

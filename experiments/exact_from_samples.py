@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from experiments.progress import say, track
-from experiments.samplers.batches import id_batches
+from experiments.samplers.batches import MAX_IDS, id_batches
 from experiments.terminal import make_table, print_table, report_console
 from models.tasks.task import Sequences
 from theory.errors import InvalidInput
@@ -63,10 +63,14 @@ def from_samples(
         {"from_samples": what was drawn, "results": [one block per alpha]}, each number with its interval.
 
     Raises:
-        InvalidInput: fewer than three draws, or an alpha that is no exponent.
+        InvalidInput: fewer than three draws or more than there are row ids, or an alpha that is no exponent.
     """
     if num_samples < MIN_DRAWS:
         raise InvalidInput(f"--from-samples {num_samples}: needs at least {MIN_DRAWS} draws")
+    if num_samples * len(prompts) > MAX_IDS:
+        raise InvalidInput(
+            f"--from-samples {num_samples}: {num_samples * len(prompts)} draws in all, at most {MAX_IDS}, give fewer"
+        )
     sums = _drawn_sums(model, prompts, prompt_lengths, num_samples, seed, batch_size)
     rng = np.random.default_rng(seed)
     if len(prompts) == 1:

@@ -62,6 +62,8 @@ def load_language_model(
     if len(given) > 1:
         words = " and ".join(f"--{'prompts' if name == 'file' else name}" for name in given)
         raise InvalidInput(f"{words}: both name prompts, give one of them")
+    if source.file == "":
+        raise InvalidInput("--prompts '': is empty, give a file of JSON lines or leave it out")
     if source.num is not None and source.num < 1:
         raise InvalidInput(f"--num-prompts {source.num}: must be at least 1")
     if is_transformer(argument):
@@ -186,11 +188,11 @@ def _check_prompt(row: Prompt, model: Transformer, argument: str, file: str | No
     config, where = model.config, f"prompt {row.prompt_id!a}"
     if file is not None:
         where = f"{file}, {where}"
-    for place, token in enumerate(row.read):
-        if token >= config.vocab_size:
-            raise InvalidInput(
-                f"{where}: token {token} at position {place}, '{argument}' has 0..{config.vocab_size - 1}; give ids of its tokens"
-            )
+    if max(row.read, default=0) >= config.vocab_size:
+        place = next(i for i, token in enumerate(row.read) if token >= config.vocab_size)
+        raise InvalidInput(
+            f"{where}: token {row.read[place]} at position {place}, '{argument}' has 0..{config.vocab_size - 1}; give ids of its tokens"
+        )
     places = max(1, len(row.read)) + model.horizon
     if places > config.context:
         mend = "smaller --max-new-tokens" if len(row.read) < config.context else "shorter prompt"

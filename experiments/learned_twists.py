@@ -262,6 +262,8 @@ def _check(config: Config) -> None:
             raise InvalidInput(f"--{option.replace('_', '-')} {value}: must be at least {least}")
     if not (math.isfinite(config.learning_rate) and config.learning_rate > 0):
         raise InvalidInput(f"--learning-rate {config.learning_rate}: must be above 0")
+    if not 0 <= config.seed < 2**32:
+        raise InvalidInput(f"--seed {config.seed}: must be in 0..{2**32 - 1}")
     for name in config.models:
         if not is_transformer(name):
             load_model(name)

@@ -101,8 +101,12 @@ class Arguments:
     """Folder that the table of the figure is also written to, as CSV."""
 
 
-def experiment() -> Experiment[Config]:
+def experiment(loaded: LanguageModel, task: Task) -> Experiment[Config]:
     """The comparison.
+
+    Args:
+        loaded: the model of the configuration, see `load`.
+        task: whose verifier judges.
 
     Returns:
         It makes "table" (methods by prompt), "truth", "summary", "prediction" and the table of the figure.
@@ -111,7 +115,6 @@ def experiment() -> Experiment[Config]:
     def compute(
         config: Config, progress: Progress, checkpoint: Checkpoint
     ) -> Mapping[str, pa.Table]:
-        loaded, task = _load(config)
         prompts = padded([prompt.read for prompt in loaded.prompts])
         reads = tuple(prompt.read for prompt in loaded.prompts)
         by_alpha: dict[str, list[dict[str, Any]]] = {"table": [], "truth": [], "summary": []}
@@ -158,7 +161,18 @@ def experiment() -> Experiment[Config]:
     return Experiment("power-on-transformers", 2, compute)
 
 
-def _load(config: Config) -> tuple[LanguageModel, Task]:
+def load(config: Config) -> tuple[LanguageModel, Task]:
+    """The model that a configuration names.
+
+    Args:
+        config: checked.
+
+    Returns:
+        The model with its prompts, and their task.
+
+    Raises:
+        InvalidInput: there is no such model, or it belongs to no task.
+    """
     source = PromptSource(num=config.num_prompts)
     loaded = load_language_model(config.model, source, None)
     if loaded.task is None or loaded.toy is not None:
@@ -226,11 +240,11 @@ def run(arguments: Arguments) -> int:
         0.
     """
     _check(arguments.config)
-    _load(arguments.config)
+    loaded, task = load(arguments.config)
     if arguments.json is not None:
         check_writable(arguments.json)
     config = WithModels(arguments.config, model_digests([arguments.config.model]))
-    done = run_experiment(with_models(experiment()), config, arguments.run)
+    done = run_experiment(with_models(experiment(loaded, task)), config, arguments.run)
     files = draw_to_files(
         FIGURES[FIGURE].draw(done.tables[FIGURE]), make_folder(done.folder / "figures"), FIGURE
     )

@@ -1,6 +1,7 @@
 """Prompts of transformers: of a task, or of a file."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -53,12 +54,12 @@ def padded(prompts: Sequence[tuple[int, ...]]) -> Sequences:
     Returns:
         [B, P]; P is a power of two, or 0 where all are empty.
     """
-    longest = max(map(len, prompts))
+    lengths = np.fromiter(map(len, prompts), np.int32, len(prompts))
+    longest = int(lengths.max())
     width = 1 << (longest - 1).bit_length() if longest else 0
     tokens = np.zeros((len(prompts), width), np.int32)
-    for row, prompt in enumerate(prompts):
-        tokens[row, : len(prompt)] = prompt
-    return Sequences(jnp.asarray(tokens), jnp.asarray([*map(len, prompts)], jnp.int32))
+    tokens[np.arange(width) < lengths[:, None]] = np.fromiter(chain(*prompts), np.int32)
+    return Sequences(jnp.asarray(tokens), jnp.asarray(lengths))
 
 
 def task_prompts(task: Task, num: int) -> list[Prompt]:
@@ -73,7 +74,9 @@ def task_prompts(task: Task, num: int) -> list[Prompt]:
     """
     prompts = task.prompts("test", num, seed=0)
     tokens, lengths = np.asarray(prompts.tokens), np.asarray(prompts.lengths)
-    rows = [tuple(row[:length].tolist()) for row, length in zip(tokens, lengths, strict=True)]
+    rows = [
+        tuple(row[:length]) for row, length in zip(tokens.tolist(), lengths.tolist(), strict=True)
+    ]
     return [Prompt(number, row, row) for number, row in enumerate(rows)]
 
 
@@ -136,6 +139,8 @@ def _read_prompt(
     prompt_id, value = record.get("prompt_id", number), record["prompt"]
     if isinstance(prompt_id, bool) or not isinstance(prompt_id, int | str):
         raise InvalidInput(f"{where}, field 'prompt_id': must be a text or a whole number")
+    if isinstance(prompt_id, int) and not -(2**63) <= prompt_id < 2**63:
+        raise InvalidInput(f"{where}, field 'prompt_id': takes more than 64 bits, give a text")
     if isinstance(value, str):
         ids = _token_ids(where, value, tokenizer, task)
     else:

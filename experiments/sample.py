@@ -16,7 +16,7 @@ from experiments.output import STDOUT, check_keeps, check_writable
 from experiments.progress import track
 from experiments.prompts import PromptSource
 from experiments.rollout_logs.writer import write_rows
-from experiments.samplers.batches import draw_batches
+from experiments.samplers.batches import MAX_IDS, draw_batches
 from experiments.samplers.catalogue import (
     METHODS,
     Method,
@@ -33,7 +33,6 @@ from theory.errors import InvalidInput
 from theory.exact import power_law, unroll
 from theory.smc import LogTwist, exact_twist
 
-MAX_IDS = 2**30  # row ids are 32-bit
 _MAX_BATCH = 1 << 14
 # Numbers that a batch holds on the device, some tens of bytes each.
 _BATCH_NUMBERS = 1 << 22

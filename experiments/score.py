@@ -58,6 +58,8 @@ def run(arguments: Arguments) -> int:
     Returns:
         Exit status 0.
     """
+    if not arguments.file:
+        raise InvalidInput("FILE '': is empty, give a log")
     path = Path(arguments.file)
     scorer: Scorer = (
         TransformerScorer(arguments.model, arguments.max_new_tokens)

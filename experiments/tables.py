@@ -84,14 +84,14 @@ def column(table: pa.Table, name: str, **where: Cell) -> Shaped[np.ndarray, " ro
 
 
 def write_parquet(table: pa.Table, destination: str | Path) -> None:
-    """Write a table to Parquet, the same bytes for an equal table.
+    """Write a table to Parquet, the same bytes for an equal table, with checksums of its pages.
 
     Args:
         table: however it is chunked.
         destination: a file, or `-` for stdout.
     """
     with open_output(destination) as stream:
-        pq.write_table(table.combine_chunks(), stream, compression="zstd")
+        pq.write_table(table.combine_chunks(), stream, compression="zstd", write_page_checksum=True)
 
 
 def read_parquet(path: Path) -> pa.Table:
@@ -103,7 +103,7 @@ def read_parquet(path: Path) -> pa.Table:
     Returns:
         The table.
     """
-    return pq.ParquetFile(path).read()
+    return pq.ParquetFile(path, page_checksum_verification=True).read()
 
 
 def read_unfinished(path: Path) -> pa.Table:

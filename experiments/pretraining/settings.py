@@ -85,18 +85,23 @@ def complete(training: Training) -> Training:
         decay = WEIGHT_DECAY.get(training.task, OTHER_WEIGHT_DECAY)
         optimiser = dataclasses.replace(training.optimiser, weight_decay=decay)
         training = dataclasses.replace(training, optimiser=optimiser)
+    longest = learned.max_prompt_length + learned.horizon - 1
     if training.row_tokens is None:
-        longest = learned.max_prompt_length + learned.horizon - 1
         training = dataclasses.replace(training, row_tokens=longest)
+    if training.row_tokens is not None and training.row_tokens < longest:
+        raise InvalidInput(
+            f"--row-tokens {training.row_tokens}: an example takes up to {longest}, give at least that many"
+        )
     if not 0 <= training.seed < 2**32:
         raise InvalidInput(f"--seed {training.seed}: must be in 0..{2**32 - 1}")
     if training.test_prompts < 2:
         raise InvalidInput(f"--test-prompts {training.test_prompts}: must be at least 2")
     if training.samples < 1:
         raise InvalidInput(f"--samples {training.samples}: must be at least 1")
-    for option, number in (("batch", training.batch), ("micro-batches", training.micro_batches)):
+    for name in ("batch", "micro_batches", "width", "layers", "heads", "hidden"):
+        number = getattr(training, name)
         if number < 1:
-            raise InvalidInput(f"--{option} {number}: must be at least 1")
+            raise InvalidInput(f"--{name.replace('_', '-')} {number}: must be at least 1")
     try:
         check_optimiser(training.optimiser, num_steps(training))
     except InvalidInput as error:
@@ -140,24 +145,29 @@ def transformer_config(training: Training, learned: Task) -> TransformerConfig:
     """A decoder of the Llama family, as small as it gets.
 
     Args:
-        training: any.
+        training: with a width and heads of at least 1.
         learned: its task.
 
     Returns:
         The configuration.
 
     Raises:
-        InvalidInput: the heads do not divide the width.
+        InvalidInput: the heads do not divide the width into even parts.
     """
-    if training.heads < 1 or training.width % training.heads:
+    if training.width % training.heads:
         raise InvalidInput(f"--heads {training.heads}: must divide --width {training.width}")
+    head_dim = training.width // training.heads
+    if head_dim % 2:
+        raise InvalidInput(
+            f"--heads {training.heads}: {head_dim} of --width {training.width} for each, must be even"
+        )
     return TransformerConfig(
         vocab_size=len(learned.labels),
         width=training.width,
         num_layers=training.layers,
         num_heads=training.heads,
         num_key_value_heads=training.heads,
-        head_dim=training.width // training.heads,
+        head_dim=head_dim,
         hidden=training.hidden,
         context=learned.max_prompt_length + learned.horizon,
         start_token=learned.eos,

@@ -99,8 +99,12 @@ def _earlier_rows(path: Path, num_steps: int) -> list[dict[str, Any]]:
     """The metrics of the steps that a stored state has behind it."""
     if num_steps == 0:
         return []
-    rows = tables.read_unfinished(path).to_pylist()
-    return [row for row in rows if row["step"] < num_steps]
+    table = tables.read_unfinished(path)
+    if table.schema != SCHEMA or table["step"].to_pylist()[:num_steps] != list(range(num_steps)):
+        raise InvalidInput(
+            f"{path}: has changed since it was stored by an earlier attempt, begin again with --force"
+        )
+    return table.to_pylist()[:num_steps]
 
 
 def _fetched(infos: list[StepInfo], first: int, rate: optax.Schedule) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ from models.tasks.task import Sequences
 from theory.protocols import SequenceModel
 from theory.shared_prompts import share_prompts
 
+MAX_IDS = 2**30  # row ids are 32-bit
+
 
 class IdBatch(NamedTuple):
     """B ids side by side.

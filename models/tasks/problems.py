@@ -78,39 +78,44 @@ def problem_rows(
     indices = np.zeros(num, np.uint64)
     variants = np.zeros(num, np.uint64)
     for kind, size in enumerate(problems.sizes):
+        here = kinds == kind
+        if not here.any():
+            continue
         size_of_side = _num_of_kind(size, split)
-        for epoch in np.unique(places[kinds == kind] // size_of_side):
-            here = (kinds == kind) & (places // size_of_side == epoch)
-            position = (places[here] % size_of_side).astype(np.uint64)
-            keys = _round_keys(seed, split, kind, int(epoch))
-            # Test problems are the first ones of the fixed order.
-            offset = 0 if split == "test" else size - size_of_side
-            place = permute(position, size_of_side, keys[1:]) + np.uint64(offset)
-            indices[here] = permute(place, size, _round_keys(_SPLIT_SEED, "split", kind, 0)[1:])
-            variants[here] = mix(position + keys[0])
+        passes, position = np.divmod(places[here], size_of_side)
+        position = position.astype(np.uint64)
+        keys = _round_keys(seed, split, kind, int(passes[0]), int(passes[-1] - passes[0]) + 1)
+        keys = keys[:, passes - passes[0]]
+        # Test problems are the first ones of the fixed order.
+        offset = 0 if split == "test" else size - size_of_side
+        place = permute(position, size_of_side, keys[1:]) + np.uint64(offset)
+        indices[here] = permute(place, size, _round_keys(_SPLIT_SEED, "split", kind, 0, 1)[1:])
+        variants[here] = mix(position + keys[0])
     return kinds, indices, variants
 
 
 def permute(
-    values: UInt64[np.ndarray, " B"], size: int, round_keys: UInt64[np.ndarray, " R"]
+    values: UInt64[np.ndarray, " B"], size: int, round_keys: UInt64[np.ndarray, "*rounds"]
 ) -> UInt64[np.ndarray, " B"]:
     """A keyed bijection of {0, .., size-1}, evaluated where it is asked for.
 
     Args:
         values: [B] below size.
         size: at least 1, at most 2^62.
-        round_keys: [R] 64 random bits for each round.
+        round_keys: [R, B] 64 random bits for each round, or [R, 1] or [R] those of all values.
 
     Returns:
-        [B] below size; different values have different images.
+        [B] below size; different values with the same bits have different images.
     """
+    num_rounds = len(round_keys)
+    all_keys = np.broadcast_to(round_keys.reshape(num_rounds, -1), (num_rounds, len(values)))
     half = np.uint64(max(1, (int(size - 1).bit_length() + 1) // 2))
     mask = (np.uint64(1) << half) - np.uint64(1)
     result = values
     outside = np.ones(values.shape, bool)
     while outside.any():
         left, right = result[outside] >> half, result[outside] & mask
-        for round_key in round_keys:
+        for round_key in all_keys[:, outside]:
             left, right = right, left ^ (mix(right ^ round_key) & mask)
         result = result.copy()
         result[outside] = (left << half) | right
@@ -123,14 +128,21 @@ def _num_of_kind(size: int, split: Split) -> int:
     return num_test if split == "test" else size - num_test
 
 
-@lru_cache(maxsize=1024)
-def _round_keys(seed: int, use: str, kind: int, epoch: int) -> UInt64[np.ndarray, " R"]:
-    """64 random bits for the variants and for each round of one shuffle."""
+@lru_cache(maxsize=64)
+def _round_keys(
+    seed: int, use: str, kind: int, first: int, num_passes: int
+) -> UInt64[np.ndarray, "R passes"]:
+    """64 random bits for the variants and for each round of some shuffles, one for each pass."""
     key = role_key(jax.random.key(seed), Role.PROMPT)
-    for index in (("train", "test", "split").index(use), kind, epoch):
+    for index in (("train", "test", "split").index(use), kind):
         key = jax.random.fold_in(key, index)
-    halves = np.asarray(jax.random.bits(key, (2, _NUM_ROUNDS + 1), np.uint32)).astype(np.uint64)
-    return (halves[0] << np.uint64(32)) | halves[1]
+    # In one of few shapes, so that few programs are compiled.
+    passes = first + np.arange(1 << (num_passes - 1).bit_length(), dtype=np.uint32)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, passes)
+    shape = (2, _NUM_ROUNDS + 1)
+    bits = jax.vmap(lambda each: jax.random.bits(each, shape, np.uint32))(keys)
+    high, low = np.asarray(bits[:num_passes]).astype(np.uint64).transpose(1, 2, 0)
+    return (high << np.uint64(32)) | low
 
 
 def mix(values: UInt64[np.ndarray, "*batch"]) -> UInt64[np.ndarray, "*batch"]:

@@ -126,6 +126,9 @@ def test_alphas_beyond_the_radius_are_said(
     ("argv", "words"),
     [
         (["--from-samples", "2"], ("--from-samples 2", "at least 3")),
+        (["--from-samples", "9999999999"], ("--from-samples 9999999999", "at most 1073741824")),
+        (["--from-samples", "8", "--seed", "-1"], ("--seed -1", "0..4294967295")),
+        (["--from-samples", "8", "--seed", "4294967296"], ("--seed 4294967296",)),
         (["--from-samples", "many"], ("from-samples", "many")),
         (["--from-samples", "8", "--alpha", "0"], ("alpha 0", "above 0")),
     ],

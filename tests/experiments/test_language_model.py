@@ -146,6 +146,10 @@ def test_rows_never_replace_a_file_of_the_model(
         ([{"prompt": 7}], "field 'prompt': must be token ids or a text"),
         ([{"prompt": [1], "prompt_id": True}], "field 'prompt_id'"),
         ([{"prompt": [1], "prompt_id": 1.5}], "field 'prompt_id'"),
+        (
+            [{"prompt": [1], "prompt_id": 2**63}],
+            "row 1, field 'prompt_id': takes more than 64 bits",
+        ),
         ([{"prompt": [1], "prompt_id": 1}, {"prompt": [1]}], "prompt_id 1 twice"),
         ([{"prompt": "2 7 x"}], "row 1, task countdown-3, token 2"),
         ([{"prompt": "2 7 5"}], "is no prompt of it"),
@@ -177,6 +181,7 @@ def test_a_file_that_does_not_suit(
         ([SHIPPED, "--prompts", "x", "--task", "countdown-3"], "--task and --prompts: both name"),
         ([SHIPPED, "--task", "countdwn-3"], "no task 'countdwn-3', there is countdown-3"),
         ([SHIPPED, "--task", "sudoku-4"], "--task sudoku-4: has"),
+        ([SHIPPED, "--prompts", ""], "--prompts '': is empty, give a file of JSON lines"),
         ([SHIPPED, "--prompts", "nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
         ([SHIPPED, "--prompt", "1 x"], "--prompt '1 x': give token ids"),
         ([SHIPPED, "--prompt", "-1"], "--prompt '-1': give token ids"),

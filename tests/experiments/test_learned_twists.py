@@ -96,6 +96,7 @@ def test_the_summary_is_of_variances_within_prompts() -> None:
     [
         (["--alpha", "0"], "alpha 0"),
         (["--num-populations", "1"], "--num-populations 1"),
+        (["--seed", "-1"], "--seed -1: must be in 0..4294967295"),
         (["--learning-rate", "0"], "--learning-rate 0"),
         (["--models", "builtin:toy-z"], "toy-z"),
     ],

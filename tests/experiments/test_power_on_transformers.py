@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from experiments import power_on_transformers as command
-from experiments.power_on_transformers import METHODS, experiment, main
+from experiments.power_on_transformers import METHODS, experiment, load, main
 from experiments.runner import RunOptions, run_experiment
 from paper_figures.build import LAYOUTS, read_table
 from paper_figures.columns import schema
@@ -32,7 +32,9 @@ CONFIG = replace(
 
 
 def tables_in(folder: Path) -> Mapping[str, pa.Table]:
-    return run_experiment(experiment(), CONFIG, RunOptions("smoke", results_dir=folder)).tables
+    return run_experiment(
+        experiment(*load(CONFIG)), CONFIG, RunOptions("smoke", results_dir=folder)
+    ).tables
 
 
 def test_the_command_compares_and_reports(

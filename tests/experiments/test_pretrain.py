@@ -9,9 +9,11 @@ from typing import Any
 
 import jax
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
 
+from experiments import tables
 from experiments.command_line import parse
 from experiments.language_model import load_transformer
 from experiments.pretrain import PRESETS, Arguments, main
@@ -140,6 +142,14 @@ def test_interrupted_runs_end_with_the_same_bits(
     stored.rename(stored.with_name("aside"))
     assert main([*SMOKE, "--results-dir", str(tmp_path)]) == 2
     assert "metrics.parquet: stored by an earlier attempt, cannot" in capsys.readouterr().err
+    rows = tables.read_parquet(stored.with_name("aside"))
+    for changed in (
+        rows.filter(pc.field("step") != 3),
+        rows.rename_columns(rows.schema.names[::-1]),
+    ):
+        tables.write_parquet(changed, stored)
+        assert main([*SMOKE, "--results-dir", str(tmp_path)]) == 2
+        assert "metrics.parquet: has changed since it was stored" in capsys.readouterr().err
     stored.with_name("aside").rename(stored)
     asked: list[int] = []
     real = training_run.batch_at
@@ -203,14 +213,22 @@ def test_diverged_training_stops(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (("--steps", "0"), "--steps 0: must be at least 1"),
         (("--warmup-steps", "30"), "--warmup-steps 30"),
         (("--heads", "3"), "--heads 3: must divide --width 16"),
-        (("--row-tokens", "5"), "rows of 5 tokens"),
+        (
+            ("--row-tokens", "5"),
+            "--row-tokens 5: an example takes up to 11, give at least that many",
+        ),
+        (("--heads", "16"), "--heads 16: 1 of --width 16 for each, must be even"),
         (("--batch", "0"), "--batch 0: must be at least 1"),
         (("--micro-batches", "0"), "micro-batches 0"),
         (("--seed", "-1"), "--seed -1"),
         (("--test-prompts", "1"), "--test-prompts 1"),
         (("--samples", "0"), "--samples 0"),
         (("--checkpoint-every", "0"), "--checkpoint-every 0"),
-        (("--layers", "0"), "num_layers 0"),
+        (("--layers", "0"), "--layers 0: must be at least 1"),
+        (("--width", "0"), "--width 0: must be at least 1"),
+        (("--hidden", "0"), "--hidden 0: must be at least 1"),
+        (("--heads", "-2"), "--heads -2: must be at least 1"),
+        (("--out", ""), "--out: is empty, give a path or leave it out"),
     ],
 )
 def test_bad_options_are_one_line(

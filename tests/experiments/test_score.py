@@ -205,3 +205,8 @@ def test_a_longer_horizon_can_be_asked_for(tmp_path: Path) -> None:
     words = ["builtin:toy-e", str(log), "--max-new-tokens", "9", "--out", "/dev/null"]
     assert score.main(words) == 0
     assert score.main(["builtin:toy-e", str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_an_empty_name_is_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["builtin:toy-e", ""]) == 2
+    assert capsys.readouterr().err.endswith("FILE '': is empty, give a log\n")

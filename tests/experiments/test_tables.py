@@ -12,9 +12,11 @@ from experiments.tables import (
     column,
     from_rows,
     read_parquet,
+    read_unfinished,
     schema,
     write_parquet,
 )
+from theory.errors import InvalidInput
 
 SCHEMA = schema(model=str, length=int, log_z=float, exact=bool)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6)
@@ -117,3 +119,21 @@ def test_nan_and_infinities_are_values(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         column(read_parquet(tmp_path / "t.parquet"), "log_z"), [math.nan, math.inf, -math.inf]
     )
+
+
+def test_a_bit_that_changed_among_the_values_is_noticed(tmp_path: Path) -> None:
+    """Unless nothing was changed by it. The footer holds names and places, no values."""
+    rows = from_rows(SCHEMA, [ROW | {"length": n, "log_z": n / 7} for n in range(40)])
+    path = tmp_path / "t.parquet"
+    write_parquet(rows, path)
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    noticed = 0
+    for place in range(4, footer, 2):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        try:
+            assert same(read_unfinished(path), rows)
+        except InvalidInput as error:
+            assert "begin again with --force" in str(error)
+            noticed += 1
+    assert noticed > footer / 4

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 from theory.decoding.rule import Parameter, check_parameter, per_row
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Temperature(NamedTuple):
@@ -19,7 +20,8 @@ class Temperature(NamedTuple):
     Acts on each next-token law. Over whole sequences it is not the power law p(y)^(1/T): see `theory.exact.laws`.
 
     The largest logit is subtracted before the division, so no T overflows, and a token of positive probability keeps a finite
-    log probability however small T is. A T below the smallest normal float32 (1.2e-38) counts as 0.
+    log probability however small T is. A T below the smallest normal float32 (1.2e-38) counts as 0,
+    a number above the largest (3.4e38) as that.
 
     Attributes:
         temperature: T >= 0, a number or [B].
@@ -66,4 +68,6 @@ def temperature(temperature: Parameter) -> Temperature:
         return np.isfinite(values) & (values >= 0)
 
     check_parameter("temperature", temperature, is_allowed, "a finite number from 0 up")
-    return Temperature(temperature)
+    return Temperature(
+        min(temperature, _LARGEST) if isinstance(temperature, float) else temperature
+    )

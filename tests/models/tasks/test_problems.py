@@ -35,6 +35,14 @@ def test_a_permutation_meets_every_number_once(size: int, round_keys: list[int])
     np.testing.assert_array_equal(np.sort(images), values)
 
 
+def test_every_number_goes_by_its_own_round_keys() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 300, 40).astype(np.uint64)
+    keys = rng.integers(0, 2**64, (6, 40), np.uint64)
+    alone = [permute(values[row : row + 1], 300, keys[:, row])[0] for row in range(40)]
+    np.testing.assert_array_equal(permute(values, 300, keys), alone)
+
+
 def test_numbers_of_many_bits_stay_below_the_size_and_apart() -> None:
     size = 2**41 + 12345
     values = np.arange(size - 5000, size, dtype=np.uint64)

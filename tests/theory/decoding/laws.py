@@ -121,6 +121,10 @@ def check_temperature(transform: Transform) -> None:
     check_against_reference(transform, reference.temperature, (0.0, 0.3, 0.6, 1.0, 2.5))
     ties = padded([0.2, 0.4, 0.4])
     np.testing.assert_array_equal(pmfs_of(transform, ties, 0.0)[0], np.eye(VOCAB_SIZE)[1])
+    for hot in (1e20, 1e39, 1e308):  # as hot as 1/alpha of a tiny alpha
+        np.testing.assert_allclose(
+            pmfs_of(transform, ties, hot)[0], (ties[0] > 0) / (ties[0] > 0).sum(), atol=1e-6
+        )
     huge = jnp.tile(jnp.array([[300.0, 299.0, -300.0, -jnp.inf]]), (NUM_ROWS, 2))
     for cold in (0.0, 1e-38, 1e-37):
         logits = np.asarray(transform(huge, cold))
