@@ -208,5 +208,5 @@ def test_a_longer_horizon_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_empty_name_is_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["builtin:toy-e", ""]) == 2
+    assert score.main(["builtin:toy-e", ""]) == 2
     assert capsys.readouterr().err.endswith("FILE '': is empty, give a log\n")
