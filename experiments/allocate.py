@@ -41,7 +41,7 @@ class Arguments:
     """A JSON file."""
 
     method: Annotated[str, tyro.conf.arg(metavar="NAME")]
-    """uniform, dynamic-sampling, pilot-commit, hora, sara, optimal-stopping, knapsack, dps, mopps, greso, vip, speed, reinforce-ada, pods, cures or ar3po."""
+    """uniform, dynamic-sampling, pilot-commit, hora, hora-population, hora-last-visit, sara, optimal-stopping, knapsack, dps, mopps, greso, vip, speed, reinforce-ada, pods, cures or ar3po."""
 
     budget: int
     """R, most rollouts of this step."""
@@ -65,7 +65,7 @@ class Arguments:
     """Pilot mean at or above which pilot-commit leaves a prompt out for good."""
 
     cap: Annotated[int | None, default("none")] = None
-    """Largest group of hora and vip, rollouts seen included."""
+    """Largest group of hora, with any prior, and vip, rollouts seen included."""
 
     mass_aware: bool = False
     """hora: count the rollouts seen in the exponent as well."""
@@ -80,7 +80,7 @@ class Arguments:
     """Most rollouts that knapsack gives a prompt."""
 
     discount: Annotated[float | None, default("0.5")] = None
-    """How much of the past dps and mopps keep at an update."""
+    """How much of the past dps and mopps keep at an update, and the learned priors of hora at a visit."""
 
     target: Annotated[float | None, default("0.5")] = None
     """Success rate that mopps looks for."""

@@ -1,4 +1,4 @@
-"""`rolloutlab allocation-ablations`: switches of Pilot-Commit, pass@k of HORA, forms of the advantage, and effective groups against the size of the update."""
+"""`rolloutlab allocation-ablations`: switches of Pilot-Commit, pass@k and learned priors of HORA, forms of the advantage, and effective groups against the size of the update."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
+from rich.console import Console
 
 from experiments import tables
 from experiments.allocation import run_tables, target_tables, yield_and_norm
@@ -15,31 +16,41 @@ from experiments.allocation.ablation_regimes import (
     HORA_FORMS,
     PILOT_REGIMES,
     PILOT_VARIANTS,
+    PRIOR_REGIMES,
     SARA_FORMS,
 )
 from experiments.allocation.ablation_report import report
 from experiments.allocation.methods import METHODS, Method
+from experiments.allocation.prior_variants import PRIOR_VARIANTS
 from experiments.allocation.regimes import FIXED_UPDATES, NUM_SEEDS
-from experiments.allocation.runs import Length, Setting, run, skill_setting
+from experiments.allocation.runs import (
+    InformedMethod,
+    Length,
+    Setting,
+    run,
+    skill_setting,
+    uninformed,
+)
 from experiments.command_line import Ints, Words, program, unknown
-from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable
 from experiments.progress import Progress
-from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
-from experiments.terminal import report_console
+from experiments.runner import Checkpoint, Experiment, Run, RunOptions, run_and_report
 from theory.errors import InvalidInput
 
 PILOTS = "pilots"
 COVERAGE = "coverage"
 FORMS = "forms"
+PRIORS = "priors"
 NORMS = "norms"
 
-RULES: dict[str, Method] = {
-    **METHODS,
+PARTS = (PILOTS, COVERAGE, FORMS, PRIORS, NORMS)
+
+RULES: dict[str, InformedMethod] = {
+    **{name: uninformed(method) for name, method in METHODS.items()},
     **{
-        name: Method("stream", build, METHODS["pilot-commit"].shape)
+        name: uninformed(Method("stream", build, METHODS["pilot-commit"].shape))
         for name, build in PILOT_VARIANTS.items()
     },
+    **PRIOR_VARIANTS,
 }
 
 
@@ -47,8 +58,8 @@ RULES: dict[str, Method] = {
 class Config:
     """What is computed; every value is part of the run's identity."""
 
-    parts: Words = (PILOTS, COVERAGE, FORMS, NORMS)
-    """Which ablations: switches of Pilot-Commit, pass@k of HORA, forms of the advantage, effective groups against the size of the update."""
+    parts: Words = PARTS
+    """Which ablations: switches of Pilot-Commit, pass@k of HORA, forms of the advantage, learned priors of HORA, effective groups against the size of the update."""
 
     variants: Words = tuple(PILOT_VARIANTS)
     """Of Pilot-Commit."""
@@ -60,10 +71,16 @@ class Config:
     """Updates of uniform allocation; the ledger of every variant is what that costs."""
 
     updates: int = FIXED_UPDATES
-    """Updates of HORA and of the forms of the advantage."""
+    """Updates of HORA, of the forms of the advantage and of the learned priors."""
 
     cells: Ints = tuple(range(len(COVERAGE_REGIMES)))
     """Which of the twelve regimes of pass@k."""
+
+    prior_regimes: Words = tuple(regime.name for regime in PRIOR_REGIMES)
+    """Learning policies in which HORA learns its priors."""
+
+    priors: Words = tuple(PRIOR_VARIANTS)
+    """What it learns; the flat prior and uniform allocation run beside."""
 
     batches: int = 20_000
     """Random batches at each policy, for the size of the update."""
@@ -132,6 +149,11 @@ def jobs(config: Config) -> Iterator[Job]:
             rules += ["dynamic-sampling", "sara"] if form in SARA_FORMS else []
             for rule in rules:
                 yield Job(FORMS, setting, rule, fixed)
+    if PRIORS in config.parts:
+        for regime in PRIOR_REGIMES:
+            if regime.name in config.prior_regimes:
+                for rule in ("uniform", "hora", *config.priors):
+                    yield Job(PRIORS, skill_setting(regime), rule, fixed)
 
 
 def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mapping[str, pa.Table]:
@@ -143,7 +165,7 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
         checkpoint: a stage for each rule in each setting.
 
     Returns:
-        "table" (runs), "targets" of the variants of Pilot-Commit, "norms".
+        "table" (runs), "pass_at_k" of them, "targets" of the variants of Pilot-Commit, "norms".
     """
     found = [
         checkpoint.stage(
@@ -156,14 +178,16 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     information = {name: rule.information for name, rule in RULES.items()}
     norms = checkpoint.stage("norms", functools.partial(_norms, config))
     curves = target_tables.curve_table(updates, PILOTS)
+    runs = run_tables.run_table(updates, information)
     return {
-        "table": run_tables.run_table(updates, information),
+        "table": runs,
+        "pass_at_k": run_tables.pass_at_k_table(runs, PARTS),
         "targets": tables.from_rows(target_tables.TARGETS, target_tables.target_rows(curves)),
         "norms": norms,
     }
 
 
-EXPERIMENT = Experiment("allocation-ablations", 1, compute)
+EXPERIMENT = Experiment("allocation-ablations", 2, compute)
 
 
 def _slug(rule: str) -> str:
@@ -193,16 +217,13 @@ def run_command(arguments: Arguments) -> int:
     """
     config = arguments.config
     _check(config)
-    if arguments.json is not None:
-        check_writable(arguments.json)
-    done = run_experiment(EXPERIMENT, config, arguments.run)
-    console = report_console(stderr=arguments.json == STDOUT)
+    run_and_report(EXPERIMENT, config, arguments.run, arguments.json, _show)
+    return 0
+
+
+def _show(console: Console, done: Run) -> None:
     for part in report(done.tables):
         console.print(part)
-    console.print(str(done.folder), soft_wrap=True)
-    if arguments.json is not None:
-        write_json({name: table.to_pylist() for name, table in done.tables.items()}, arguments.json)
-    return 0
 
 
 def _check(config: Config) -> None:
@@ -211,15 +232,16 @@ def _check(config: Config) -> None:
             raise InvalidInput(
                 f"--{option.replace('_', '-')} {getattr(config, option)}: must be at least 1"
             )
-    for name in config.parts:
-        if name not in (PILOTS, COVERAGE, FORMS, NORMS):
-            raise unknown("part", name, (PILOTS, COVERAGE, FORMS, NORMS))
-    for name in config.variants:
-        if name not in PILOT_VARIANTS:
-            raise unknown("variant", name, PILOT_VARIANTS)
-    for name in config.pilot_regimes:
-        if name not in (regime.name for regime in PILOT_REGIMES):
-            raise unknown("regime", name, (regime.name for regime in PILOT_REGIMES))
+    for option, known, what in (
+        ("parts", PARTS, "part"),
+        ("variants", PILOT_VARIANTS, "variant"),
+        ("pilot_regimes", [regime.name for regime in PILOT_REGIMES], "regime"),
+        ("prior_regimes", [regime.name for regime in PRIOR_REGIMES], "regime"),
+        ("priors", PRIOR_VARIANTS, "prior"),
+    ):
+        for name in getattr(config, option):
+            if name not in known:
+                raise unknown(what, name, known)
     for cell in config.cells:
         if not 0 <= cell < len(COVERAGE_REGIMES):
             raise InvalidInput(f"--cells {cell}: must be 0 to {len(COVERAGE_REGIMES) - 1}")
@@ -228,7 +250,14 @@ def _check(config: Config) -> None:
 PRESETS = {
     "smoke": Arguments(
         Config(
-            variants=("as published",), pilot_updates=4, updates=3, cells=(4,), batches=200, seeds=2
+            variants=("as published",),
+            pilot_updates=4,
+            updates=3,
+            cells=(4,),
+            prior_regimes=("hard-rate-0.15",),
+            priors=("last-visit", "level-2"),
+            batches=200,
+            seeds=2,
         ),
         RunOptions("smoke"),
     ),

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+from rich.console import Console
 
 from experiments import tables
 from experiments.allocation import regret_table, run_tables, stream_table, target_tables
-from experiments.allocation.figure_tables import figure_tables
+from experiments.allocation.figure_tables import PASS_AT_K_LAYOUT, figure_tables
 from experiments.allocation.methods import METHODS
 from experiments.allocation.regimes import (
     FIXED_UPDATE_REGIMES,
@@ -29,12 +30,11 @@ from experiments.allocation.runs import (
 )
 from experiments.allocation.static_methods import STATIC_METHODS
 from experiments.command_line import Ints, Words, program, unknown
-from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable, make_folder
+from experiments.output import make_folder
 from experiments.progress import Progress
-from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
-from experiments.terminal import report_console
+from experiments.runner import Checkpoint, Experiment, Run, RunOptions, run_and_report
 from paper_figures.build import FIGURES, draw_to_files, write_table
+from paper_figures.columns import write_csv
 from theory.errors import InvalidInput
 
 FIXED = "fixed-updates"
@@ -118,7 +118,7 @@ class Arguments:
     """File for the machine-readable result, - for stdout."""
 
     export: Path | None = None
-    """Folder for the tables behind the figures, as CSV."""
+    """Folder for the tables behind the figures and the curves of pass@k, as CSV."""
 
 
 class Job(NamedTuple):
@@ -178,7 +178,7 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
         checkpoint: a stage for each method in each setting.
 
     Returns:
-        "table" (runs), "updates", "ledgers", "curves", "targets", "regret" and "stream" (exact).
+        "table" (runs), "pass_at_k" (at fixed updates), "updates", "ledgers", "curves", "targets", "regret" and "stream" (exact).
     """
     found = [
         checkpoint.stage(
@@ -196,6 +196,7 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     )
     return {
         "table": runs,
+        "pass_at_k": run_tables.pass_at_k_table(runs, [FIXED]),
         "updates": updates,
         "ledgers": run_tables.ledger_table(updates, FIXED, config.updates),
         "curves": curves,
@@ -205,7 +206,9 @@ def compute(config: Config, progress: Progress, checkpoint: Checkpoint) -> Mappi
     }
 
 
-EXPERIMENT = Experiment("allocation-bandit", 2, compute)
+EXPERIMENT = Experiment("allocation-bandit", 3, compute)
+
+_IN_JSON = ("table", "pass_at_k", "ledgers", "targets", "regret", "stream")
 
 
 def job_table(job: Job, seeds: int) -> pa.Table:
@@ -233,25 +236,22 @@ def run(arguments: Arguments) -> int:
     """
     config = arguments.config
     _check(config)
-    if arguments.json is not None:
-        check_writable(arguments.json)
-    done = run_experiment(EXPERIMENT, config, arguments.run)
-    drawn = figure_tables(done.tables)
-    console = report_console(stderr=arguments.json == STDOUT)
+    done = run_and_report(EXPERIMENT, config, arguments.run, arguments.json, _show, _IN_JSON)
+    if arguments.export is not None:
+        folder = make_folder(arguments.export)
+        for name, table in figure_tables(done.tables).items():
+            write_table(table, folder / f"{name}.csv")
+        write_csv(done.tables["pass_at_k"], folder / "pass_at_k.csv", PASS_AT_K_LAYOUT)
+    return 0
+
+
+def _show(console: Console, done: Run) -> None:
     for part in report(done.tables):
         console.print(part)
-    for name, table in drawn.items():
+    for name, table in figure_tables(done.tables).items():
         folder = make_folder(done.folder / "figures")
         for file in draw_to_files(FIGURES[name].draw(table), folder, name):
             console.print(str(file), soft_wrap=True)
-    console.print(str(done.folder), soft_wrap=True)
-    if arguments.json is not None:
-        kept = ("table", "ledgers", "targets", "regret", "stream")
-        write_json({name: done.tables[name].to_pylist() for name in kept}, arguments.json)
-    if arguments.export is not None:
-        for name, table in drawn.items():
-            write_table(table, make_folder(arguments.export) / f"{name}.csv")
-    return 0
 
 
 def _check(config: Config) -> None:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Array, Float, Key
+from rich.console import Console
 
 from experiments import tables
 from experiments.allocation import drift_frozen, drift_sizing, drift_table
@@ -32,11 +33,9 @@ from experiments.allocation.runs import MOST_ROUNDS
 from experiments.allocation.simulator import Curve, Limits, simulate
 from experiments.allocation.worlds import draw_rates
 from experiments.command_line import Floats, Words, program, unknown
-from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable, make_folder
+from experiments.output import make_folder
 from experiments.progress import Progress
-from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
-from experiments.terminal import report_console
+from experiments.runner import Checkpoint, Experiment, Run, RunOptions, run_and_report
 from paper_figures.build import write_table
 from theory.allocation.policies import predictive_sizing
 from theory.allocation.priors import mixture
@@ -245,21 +244,17 @@ def run(arguments: Arguments) -> int:
     Returns:
         0.
     """
-    config = arguments.config
     _check(arguments)
-    if arguments.json is not None:
-        check_writable(arguments.json)
-    done = run_experiment(EXPERIMENT, config, arguments.run)
-    console = report_console(stderr=arguments.json == STDOUT)
-    for part in report(done.tables):
-        console.print(part)
-    console.print(str(done.folder), soft_wrap=True)
-    if arguments.json is not None:
-        write_json({name: table.to_pylist() for name, table in done.tables.items()}, arguments.json)
+    done = run_and_report(EXPERIMENT, arguments.config, arguments.run, arguments.json, _show)
     if arguments.export is not None:
         table = figure_table(done.tables["table"], done.tables["crossings"])
         write_table(table, make_folder(arguments.export) / f"{FIGURE}.csv")
     return 0
+
+
+def _show(console: Console, done: Run) -> None:
+    for part in report(done.tables):
+        console.print(part)
 
 
 def _check(arguments: Arguments) -> None:

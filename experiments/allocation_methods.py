@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from experiments.allocation_state import PoolState, check_possible
+from theory.allocation import learned_priors
 from theory.allocation.policies import (
     ar3po,
     cures,
@@ -52,12 +53,12 @@ class Settings(NamedTuple):
         lower: of pilot-commit.
         upper: of pilot-commit.
         evict: of pilot-commit.
-        cap: largest group of hora and vip.
+        cap: largest group of hora, with any prior, and vip.
         mass_aware: of hora.
         tau_low: of sara.
         tau_high: of sara.
         max: largest N of knapsack.
-        discount: of dps and mopps.
+        discount: of dps, mopps and the learned priors of hora.
         target: of mopps.
         screen: of speed.
         completion: of speed.
@@ -151,6 +152,20 @@ def _prior(state: PoolState) -> BetaMixture:
 def _hora(state: PoolState, counts: Counts, settings: Settings) -> Requests:
     prior = _prior(state)
     return hora.allocate_many(prior, *counts, settings.budget, settings.cap, settings.mass_aware)
+
+
+def _hora_population(state: PoolState, counts: Counts, settings: Settings) -> Requests:
+    seen, times = np.unique(_remembered(state, settings), axis=0, return_counts=True)
+    prior = learned_priors.fitted_beta(
+        jnp.asarray(seen[:, 0]), jnp.asarray(seen[:, 1]), jnp.asarray(times, float)
+    )
+    return hora.allocate_many(prior, *counts, settings.budget, settings.cap)
+
+
+def _hora_last_visit(state: PoolState, counts: Counts, settings: Settings) -> Requests:
+    seen = jnp.asarray(_remembered(state, settings))
+    prior = learned_priors.last_visit_prior(seen[:, 0], seen[:, 1], settings.discount)
+    return hora.allocate_each(prior, *counts, settings.budget, settings.cap)
 
 
 def _sara(state: PoolState, counts: Counts, settings: Settings) -> Requests:
@@ -262,6 +277,15 @@ def _update(
     )
 
 
+def _remembered(state: PoolState, settings: Settings) -> Float[np.ndarray, "P 2"]:
+    """Successes and failures of earlier updates, those before each visit discounted by it."""
+    seen = np.zeros((len(state.prompt_ids), 2))
+    for update in state.history:
+        drawn = update.sum(axis=1, keepdims=True) > 0
+        seen = np.where(drawn, settings.discount * seen + update, seen)
+    return seen
+
+
 def _all_rates(state: PoolState) -> Float[Array, " P"]:
     """Posterior means under a flat prior, from all that was seen."""
     successes = state.successes + state.history[..., 0].sum(axis=0)
@@ -280,6 +304,16 @@ METHODS: dict[str, Method] = {
         _pilot_commit,
     ),
     "hora": Method("greedy hit utility", frozenset({"cap", "mass_aware"}), _hora),
+    "hora-population": Method(
+        "greedy hit utility, its prior the pool's Beta law",
+        frozenset({"cap", "discount"}),
+        _hora_population,
+    ),
+    "hora-last-visit": Method(
+        "greedy hit utility, its priors from earlier visits",
+        frozenset({"cap", "discount"}),
+        _hora_last_visit,
+    ),
     "sara": Method(
         "commit, abandon or one more, by the chance of a mixed group",
         frozenset({"tau_low", "tau_high"}),

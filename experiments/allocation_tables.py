@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from rich.console import Console
 
 from experiments import tables
 from experiments.allocation.exact_tables import (
@@ -25,11 +26,10 @@ from experiments.allocation.exact_tables.laws import EVEN, LAWS
 from experiments.allocation.exact_tables.report import titled
 from experiments.allocation.regimes import POPULATIONS
 from experiments.command_line import Ints, Words, program, unknown
-from experiments.json_output import write_json
-from experiments.output import STDOUT, check_writable, make_folder
+from experiments.output import make_folder
 from experiments.progress import Progress
-from experiments.runner import Checkpoint, Experiment, RunOptions, run_experiment
-from experiments.terminal import print_table, report_console
+from experiments.runner import Checkpoint, Experiment, Run, RunOptions, run_and_report
+from experiments.terminal import print_table
 from paper_figures.build import write_table
 from theory.errors import InvalidInput
 
@@ -198,19 +198,16 @@ def run(arguments: Arguments) -> int:
     """
     config = arguments.config
     _check(config)
-    if arguments.json is not None:
-        check_writable(arguments.json)
-    done = run_experiment(EXPERIMENT, config, arguments.run)
+    done = run_and_report(EXPERIMENT, config, arguments.run, arguments.json, _show)
     if arguments.export is not None:
         for name, table in figure_tables(done.tables).items():
             write_table(table, make_folder(arguments.export) / f"{name}.csv")
-    console = report_console(stderr=arguments.json == STDOUT)
+    return 0
+
+
+def _show(console: Console, done: Run) -> None:
     for title, table in titled(done.tables):
         print_table(console, title, table)
-    console.print(str(done.folder), soft_wrap=True)
-    if arguments.json is not None:
-        write_json({name: each.to_pylist() for name, each in done.tables.items()}, arguments.json)
-    return 0
 
 
 def _check(config: Config) -> None:

@@ -23,18 +23,20 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
+from rich.console import Console
 
 from experiments.json_output import to_plain, write_json
-from experiments.output import make_folder
+from experiments.output import STDOUT, check_writable, make_folder
 from experiments.progress import Progress, say, track
 from experiments.tables import read_parquet, read_unfinished, write_parquet
+from experiments.terminal import report_console
 from theory.errors import InvalidInput
 
 ConfigT = TypeVar("ConfigT")
@@ -187,6 +189,42 @@ def run_experiment(
             _store(folder, tables, _manifest(config, checkpoint, started, wall_s))
             tables = read_run(folder)  # a fresh run and a skipped one return the same
         return Run(folder, tables)
+
+
+def run_and_report(
+    experiment: Experiment[ConfigT],
+    config: ConfigT,
+    options: RunOptions,
+    json_file: str | None,
+    show: Callable[[Console, Run], None],
+    kept: Collection[str] | None = None,
+) -> Run:
+    """What a command does with an experiment: run it, show what was found and where it is kept, write it as JSON.
+
+    Args:
+        experiment: what to run.
+        config: checked.
+        options: see `run_experiment`.
+        json_file: for {table: [row, ...]}, - for stdout, where people then read on stderr; None for no such file.
+        show: prints what was found.
+        kept: tables of the JSON; all by default.
+
+    Returns:
+        The run.
+
+    Raises:
+        InvalidInput: a file cannot be written.
+    """
+    if json_file is not None:
+        check_writable(json_file)
+    done = run_experiment(experiment, config, options)
+    console = report_console(stderr=json_file == STDOUT)
+    show(console, done)
+    console.print(str(done.folder), soft_wrap=True)
+    if json_file is not None:
+        names = done.tables if kept is None else kept
+        write_json({name: done.tables[name].to_pylist() for name in names}, json_file)
+    return done
 
 
 def read_run(folder: Path) -> dict[str, pa.Table]:

@@ -41,6 +41,10 @@ COVERAGE_REGIMES = tuple(
 )
 """Twelve cells, as the paper of HORA has: four families of difficulty, and three learning rates for its three sizes of model."""
 
+PRIOR_RATE = 0.15
+PRIOR_REGIMES = tuple(each for each in COVERAGE_REGIMES if each.learning_rate == PRIOR_RATE)
+"""The four families of difficulty, where HORA's flat prior meets the learned ones of `prior_variants`."""
+
 FORM_REGIME = FIXED_UPDATE_REGIMES[0]
 """Where forms of the advantage are compared."""
 

@@ -9,7 +9,6 @@ from rich.table import Table
 
 from experiments.allocation.ablation_regimes import PUBLISHED
 from experiments.allocation.report import Row, over, split, with_interval
-from experiments.allocation.simulator import COVERAGE_KS
 from theory.estimators.interval import t_interval
 
 Verdict = Literal["better", "worse", "tie"]
@@ -32,6 +31,8 @@ def report(found: Mapping[str, pa.Table]) -> Iterator[Table]:
         yield _coverage(runs["coverage"])
     if "forms" in runs:
         yield _forms(runs["forms"])
+    if "priors" in runs:
+        yield _priors(runs["priors"])
     if found["norms"].num_rows:
         yield _norms(found["norms"].to_pylist())
 
@@ -101,8 +102,8 @@ def _coverage(rows: list[Row]) -> Table:
         title="HORA less uniform allocation at equal rollouts: pass@k of the held-out prompts at the end, in points"
     )
     table.add_column("regime")
-    columns = ("accuracy", *(f"coverage_{k}" for k in COVERAGE_KS))
-    for k in (1, *COVERAGE_KS):
+    columns = ("accuracy", "coverage_8", "coverage_32")
+    for k in (1, 8, 32):
         table.add_column(f"pass@{k}", justify="right")
     counts = {column: {"better": 0, "tie": 0, "worse": 0} for column in columns}
     for regime, mine in settings.items():
@@ -145,6 +146,23 @@ def _forms(rows: list[Row]) -> Table:
                     for column in ("accuracy", "coverage_32")
                 ),
             )
+        table.add_section()
+    return table
+
+
+def _priors(rows: list[Row]) -> Table:
+    table = Table(
+        title="HORA with learned priors less HORA with the flat one at equal rollouts, in points: held-out prompts at the end, their mean pass@8 over the updates, and effective groups"
+    )
+    columns = ("accuracy", "coverage_8", "coverage_32", "mean_coverage_8", "effective_share")
+    names = ("regime", "prior", "pass@1", "pass@8", "pass@32", "mean pass@8", "effective share")
+    for name in names:
+        table.add_column(name, justify="left" if name in ("regime", "prior") else "right")
+    for regime, mine in split(rows, "regime").items():
+        for rule in split(mine, "method"):
+            if rule != "hora":
+                cells = (100 * differences(mine, rule, "hora", column) for column in columns)
+                table.add_row(regime, rule, *(with_interval(cell, 2) for cell in cells))
         table.add_section()
     return table
 

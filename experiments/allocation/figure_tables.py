@@ -3,15 +3,25 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from experiments import tables
 from experiments.allocation.report import split
+from experiments.allocation.run_tables import mean_interval
 from paper_figures import allocation_costs, allocation_curves
 from paper_figures.build import LAYOUTS
-from paper_figures.columns import schema
-from theory.estimators.interval import t_interval
+from paper_figures.columns import Column, Layout, schema
+
+PASS_AT_K_LAYOUT = Layout(
+    (
+        *(Column(name, str) for name in ("kind", "regime", "method")),
+        *(Column(name, int, low=1) for name in ("seeds", "k")),
+        Column("pass_at_k", float, low=0, high=1),
+        *(Column(name, float) for name in ("low", "high")),
+    ),
+    may_be_empty=True,
+)
+"""Of `run_tables.PASS_AT_K` as CSV."""
 
 EVERY = 3
 """Points of a curve's grid from one that is drawn to the next."""
@@ -49,7 +59,7 @@ def _curves(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                     "regime": regime,
                     "method": method,
                     "rollouts": float(rollouts),
-                    **_interval("accuracy", [row["accuracy"] for row in runs]),
+                    **mean_interval("accuracy", [row["accuracy"] for row in runs]),
                 }
 
 
@@ -66,13 +76,5 @@ def _costs(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                     "method": method,
                     "information": mine[0]["information"],
                     "metric": metric,
-                    **_interval("value", [row[metric] for row in mine]),
+                    **mean_interval("value", [row[metric] for row in mine]),
                 }
-
-
-def _interval(name: str, values: list[float]) -> dict[str, float]:
-    array = np.array(values, np.float64)
-    if array.size < 2:
-        return {name: float(array.mean()), "low": float(array.mean()), "high": float(array.mean())}
-    interval = t_interval(array)
-    return {name: float(array.mean()), "low": float(interval.low), "high": float(interval.high)}

@@ -1,6 +1,6 @@
 """Tidy tables of runs: one row an update, and from those one row a run, and every rule at one ledger."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 from experiments.allocation.runs import Setting, trimmed
 from experiments.allocation.simulator import COVERAGE_KS, Curve
 from experiments.tables import from_rows, schema
+from theory.estimators.interval import t_interval
 
 COVERAGES = tuple(f"coverage_{k}" for k in COVERAGE_KS)
 """Columns of pass@k."""
@@ -60,6 +61,11 @@ RUNS = schema(
 )
 """cost: rollouts in units of B n an update, that of uniform allocation; push: mean of sqrt(rbar (1 - rbar)) over the groups; own_effective_rate, own_energy_rate: effective groups and sqrt(s f) per 1000 rollouts, replayed rollouts left out; accuracy, coverage_k: exact pass@1 and
 pass@k of the held-out prompts at the end, mean_accuracy and mean_coverage_k over the updates; stopped: the pool had nothing left that the rule would train on."""
+
+PASS_AT_K = schema(
+    kind=str, regime=str, method=str, seeds=int, k=int, pass_at_k=float, low=float, high=float
+)
+"""Exact pass@k of the held-out prompts at the end of the runs, k = 1, 2, 4, ..., 64: mean and 95 % t interval over seeds, which is the mean itself for a single seed."""
 
 LEDGERS = schema(
     regime=str,
@@ -206,6 +212,55 @@ def _run_row(key: RunKey, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "rounds": float(columns["rounds"].mean()),
         "stopped": spent > int(columns["rollouts"][-1]),
     }
+
+
+def pass_at_k_table(runs: pa.Table, kinds: Collection[str]) -> pa.Table:
+    """The curve of pass@k of every rule.
+
+    Args:
+        runs: of the schema `RUNS`.
+        kinds: of experiment, where the policy learns.
+
+    Returns:
+        Of the schema `PASS_AT_K`, in the order of the runs.
+    """
+    values: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in runs.to_pylist():
+        if row["kind"] in kinds:
+            values.setdefault((row["kind"], row["regime"], row["method"]), []).append(row)
+    return from_rows(
+        PASS_AT_K,
+        (
+            {
+                "kind": kind,
+                "regime": regime,
+                "method": method,
+                "seeds": len(rows),
+                "k": k,
+                **mean_interval("pass_at_k", [row[column] for row in rows]),
+            }
+            for (kind, regime, method), rows in values.items()
+            for k, column in zip((1, *COVERAGE_KS), ("accuracy", *COVERAGES), strict=True)
+        ),
+    )
+
+
+def mean_interval(name: str, values: Sequence[float]) -> dict[str, float]:
+    """Mean and 95 % t interval over seeds, as columns.
+
+    Args:
+        name: of the mean's column.
+        values: one a seed.
+
+    Returns:
+        {name, "low", "high"}; all three are the mean where there is one seed.
+    """
+    array = np.array(values, np.float64)
+    mean = float(array.mean())
+    if array.size < 2:
+        return {name: mean, "low": mean, "high": mean}
+    interval = t_interval(array)
+    return {name: mean, "low": float(interval.low), "high": float(interval.high)}
 
 
 def ledger_table(updates: pa.Table, kind: str, uniform_updates: int) -> pa.Table:

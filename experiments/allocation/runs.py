@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from experiments.allocation.methods import Method
+from experiments.allocation.methods import Information, Method, Shape
 from experiments.allocation.regimes import Population, SkillRegime
 from experiments.allocation.simulator import Curve, Limits, simulate
 from experiments.allocation.static_methods import STATIC_METHODS
@@ -20,6 +20,7 @@ from experiments.allocation.worlds import (
     learning_world,
     static_world,
 )
+from theory.protocols import Allocator
 
 MOST_ROUNDS = 3000
 """Rounds of one update after which a rule is stopped: the pool has nothing left that it would train on."""
@@ -43,6 +44,38 @@ class Setting(NamedTuple):
     num_prompts: int
     draw: Callable[[Key[Array, ""]], Any]
     world: Callable[[Any], World]
+
+
+class InformedMethod(NamedTuple):
+    """A rule that sees something of the prompts beside their verdicts.
+
+    Attributes:
+        information: what it may look at.
+        build: (batch size, group size) -> (the prompts as `Setting.draw` gives them -> the allocator).
+        shape: as of `Method`.
+    """
+
+    information: Information
+    build: Callable[[int, int], Callable[[Any], Allocator]]
+    shape: Callable[[int, int, int], Shape]
+
+
+@functools.cache
+def uninformed(method: Method) -> InformedMethod:
+    """A rule that sees verdicts alone.
+
+    Args:
+        method: the rule.
+
+    Returns:
+        The same; one object a method, so that its programs are compiled once.
+    """
+
+    def build(batch_size: int, group_size: int) -> Callable[[Any], Allocator]:
+        allocator = method.build(batch_size, group_size)
+        return lambda prompts: allocator
+
+    return InformedMethod(method.information, build, method.shape)
 
 
 class Length(NamedTuple):
@@ -115,11 +148,12 @@ def run_method(name: str, setting: Setting, length: Length, seeds: range) -> Ite
     Yields:
         One curve a seed, on the host.
     """
-    return run(STATIC_METHODS[name], list(STATIC_METHODS).index(name), setting, length, seeds)
+    method = uninformed(STATIC_METHODS[name])
+    return run(method, list(STATIC_METHODS).index(name), setting, length, seeds)
 
 
 def run(
-    method: Method, number: int, setting: Setting, length: Length, seeds: range
+    method: InformedMethod, number: int, setting: Setting, length: Length, seeds: range
 ) -> Iterator[Curve]:
     """Any rule in a setting, once for each seed.
 
@@ -147,7 +181,7 @@ def run(
 
 @functools.cache
 def _program(
-    method: Method,
+    method: InformedMethod,
     batch_size: int,
     group_size: int,
     num_prompts: int,
@@ -155,13 +189,13 @@ def _program(
     world: Callable[[Any], World],
 ) -> Callable[[Key[Array, ""], Any, Int[Array, ""]], Curve]:
     """A run as one compiled function of its key, its prompts and the rollouts after which it ends."""
-    allocator = method.build(batch_size, group_size)
+    allocator_on = method.build(batch_size, group_size)
     shape = method.shape(batch_size, group_size, num_prompts)
 
     @jax.jit
     def one(key: Key[Array, ""], prompts: Any, rollouts: Int[Array, ""]) -> Curve:
         limits = Limits(updates, rollouts, MOST_ROUNDS, shape.most, shape.prompts)
-        return simulate(key, allocator, world(prompts), limits)
+        return simulate(key, allocator_on(prompts), world(prompts), limits)
 
     return one
 

@@ -65,7 +65,7 @@ class Curve(NamedTuple):
     spent: Int[Array, ""]
 
 
-COVERAGE_KS = (2, 4, 8, 16, 32)
+COVERAGE_KS = (2, 4, 8, 16, 32, 64)
 
 
 class _Round(NamedTuple):

@@ -182,3 +182,42 @@ def whole(score: Sequence[float], pool: Pool, budget: int, group_size: int) -> S
             budget -= given[place]
             decision[place] = "commit" if fits else "defer"
     return Step(given, decision, [Fraction(each) for each in score])
+
+
+def hits(
+    pool: Pool,
+    budget: int,
+    cap: int | None,
+    priors: Sequence[tuple[float | Fraction, float | Fraction]],
+) -> Step:
+    """`hora` with a prior of each prompt, one rollout after the other; ties by position."""
+    laws = [
+        (Fraction(a) + s, Fraction(b) + f)
+        for (a, b), (s, f) in zip(priors, pool.groups, strict=True)
+    ]
+    score = [a / (a + b) for a, b in laws]
+    following, given = list(score), [0] * len(score)
+    for _ in range(budget):
+        open_ = [
+            (value, -place)
+            for place, (value, (s, f)) in enumerate(zip(following, pool.groups, strict=True))
+            if cap is None or s + f + given[place] < cap
+        ]
+        if not open_:
+            break
+        place = -max(open_)[1]
+        a, b = laws[place]
+        following[place] *= (b + given[place]) / (a + b + 1 + given[place])
+        given[place] += 1
+    return Step(given, ["commit" if each else "none" for each in given], score)
+
+
+def remembered(pool: Pool, discount: Fraction) -> list[tuple[Fraction, Fraction]]:
+    """Successes and failures of earlier updates, those before a visit discounted by it."""
+    found = [(Fraction(0), Fraction(0)) for _ in pool.groups]
+    for update in pool.history:
+        found = [
+            (discount * before[0] + s, discount * before[1] + f) if s + f else before
+            for before, (s, f) in zip(found, update, strict=True)
+        ]
+    return found

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import digamma
 
 from experiments.allocation_methods import METHODS, Counts, Settings
 from experiments.allocation_state import PoolState
@@ -15,6 +16,7 @@ from tests.experiments.allocation_sentences import Pool, Step
 from theory.allocation.records import Decision
 
 PROMPTS, POOLS = 6, 16
+LEAST = np.finfo(float).tiny ** 0.25  # of a fitted a and b, where all verdicts are alike
 
 
 def of_dps(pool: Pool, settings: Settings) -> Step:
@@ -45,6 +47,26 @@ def of_greso(pool: Pool, settings: Settings) -> Step:
     return Step(found.additional, decision, score)
 
 
+def of_last_visit(pool: Pool, settings: Settings) -> Step:
+    """HORA with Beta(1 + lam S, 1 + lam F)."""
+    discount = Fraction(settings.discount)
+    priors = [(1 + discount * s, 1 + discount * f) for s, f in sentences.remembered(pool, discount)]
+    return sentences.hits(pool, settings.budget, settings.cap, priors)
+
+
+def of_population(pool: Pool, settings: Settings) -> Step:
+    """HORA with one Beta law for all, by 100 steps of Minka's."""
+    seen = np.array(sentences.remembered(pool, Fraction(settings.discount)), float)
+    a = b = 1.0
+    for _ in range(100 if seen.any() else 0):
+        rollouts = (digamma(a + b + seen.sum(axis=1)) - digamma(a + b)).sum()
+        a, b = (
+            max(side * (digamma(side + part) - digamma(side)).sum() / rollouts, LEAST)
+            for side, part in zip((a, b), seen.T, strict=True)
+        )
+    return sentences.hits(pool, settings.budget, settings.cap, [(a, b)] * PROMPTS)
+
+
 RULES: dict[str, tuple[Callable[[Pool, Settings], Step], list[Settings]]] = {
     "speed": (
         lambda pool, o: sentences.screens(pool, o.budget, o.screen, o.completion),
@@ -72,6 +94,8 @@ RULES: dict[str, tuple[Callable[[Pool, Settings], Step], list[Settings]]] = {
         [Settings(0), Settings(0, least=3, cap=9)],
     ),
     "dps": (of_dps, [Settings(0), Settings(0, discount=0.75)]),
+    "hora-last-visit": (of_last_visit, [Settings(0), Settings(0, discount=0.75, cap=9)]),
+    "hora-population": (of_population, [Settings(0), Settings(0, discount=0.75, cap=9)]),
     "greso": (of_greso, [Settings(0, seed=seed) for seed in range(3)]),
 }
 

@@ -143,9 +143,10 @@ def fit_parameters(
         of_betas = shares[:, : current.a.shape[0]]
 
         def gained(parameter: Array, count: Array) -> Array:
-            """Sum over prompts of r [psi(parameter + count) - psi(parameter)]."""
+            """Sum over prompts of r [psi(parameter + count) - psi(parameter)], where a count of 0 gives no rounding either."""
             wide = jnp.broadcast_to(parameter, of_betas.shape)
-            return jnp.sum(of_betas * (digamma(wide + count) - digamma(wide)), axis=0)
+            gains = jnp.where(count > 0, digamma(wide + count) - digamma(wide), 0)
+            return jnp.sum(of_betas * gains, axis=0)
 
         num = gained(current.a + current.b, s + f)
         # A Beta that accounts for no rollout stays.

@@ -1,18 +1,20 @@
 """Five priors of a prompt's success rate that are learned from what was seen before: what HORA's flat prior is compared with.
 
 A predictor gives a rate for each prompt and a concentration says how many rollouts it is worth: Beta(kappa p_hat, kappa (1 - p_hat)). Each function returns a prior with a
-leading axis, one for every prompt, as `theory.allocation.policies.hora.allocate` takes it. The paper (arXiv 2605.07114) compares a flat prior with five learned ones that
-were not seen; these five are a reconstruction.
+leading axis, one for every prompt, as `theory.allocation.policies.hora.allocate` takes it; `theory.allocation.prior_source` learns them on the way. The paper (arXiv
+2605.07114) compares a flat prior with five learned ones that were not seen; these five are a reconstruction.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from theory.allocation.priors import BetaMixture
+from theory.allocation.empirical_bayes import fit_parameters
+from theory.allocation.priors import BetaMixture, beta
 from theory.errors import InvalidInput
 
 _NEWTON_STEPS = 30
+_POPULATION_STEPS = 100
 
 
 def of_rates(rates: Float[Array, " P"], concentration: float) -> BetaMixture:
@@ -51,6 +53,36 @@ def global_prior(fitted: BetaMixture, num_prompts: int) -> BetaMixture:
         [P, J] and [P, L].
     """
     return BetaMixture(*(jnp.broadcast_to(part, (num_prompts, *part.shape)) for part in fitted))
+
+
+def fitted_beta(
+    successes: Float[Array, " N"], failures: Float[Array, " N"], counts: Float[Array, " N"]
+) -> BetaMixture:
+    """The population as one Beta law, by 100 steps of `fit_parameters` from the flat one.
+
+    Args:
+        successes: [N] right rollouts seen before, discounted or not.
+        failures: [N] wrong ones.
+        counts: [N] prompts of which this was seen.
+
+    Returns:
+        One Beta; flat while nothing has been seen.
+    """
+    return fit_parameters(beta(1.0, 1.0), successes, failures, counts, _POPULATION_STEPS)
+
+
+def population_prior(successes: Float[Array, " P"], failures: Float[Array, " P"]) -> BetaMixture:
+    """`fitted_beta` of the pool, for every prompt of it.
+
+    Args:
+        successes: [P] right rollouts seen before, discounted or not.
+        failures: [P] wrong ones.
+
+    Returns:
+        [P, 1].
+    """
+    fitted = fitted_beta(successes, failures, jnp.ones_like(successes))
+    return global_prior(fitted, successes.size)
 
 
 def last_visit_prior(

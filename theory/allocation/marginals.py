@@ -71,7 +71,6 @@ def cut_rows(
         bounds: tuple[Int[Array, ""], Int[Array, ""]],
     ) -> tuple[Int[Array, ""], Int[Array, ""]]:
         low, high = bounds
-        # A shift: without optimisation XLA's integer division of such numbers has been seen to loop for ever.
         middle = low + ((high - low) >> 1)
         enough = total(reach(as_cost(middle))) >= budget
         return jnp.where(enough, low, middle + 1), jnp.where(enough, middle, high)
@@ -145,17 +144,21 @@ def largest(
 def _count(
     taken: Callable[[Int[Array, " U"]], Bool[Array, " U"]], caps: Int[Array, " U"]
 ) -> Int[Array, " U"]:
-    """Entries of each row, from its start, that are taken."""
+    """Entries of each row, from its start, that are taken: the digits of their number, the largest first.
 
-    def halve(
-        bounds: tuple[Int[Array, " U"], Int[Array, " U"]],
-    ) -> tuple[Int[Array, " U"], Int[Array, " U"]]:
-        low, high = bounds
-        middle = low + ((high - low) >> 1)
-        more = taken(middle) & (low < high)
-        return jnp.where(more, middle + 1, low), jnp.where(more, high, middle)
+    Each step asks once. Two bounds that close in would ask twice, and a compiler may round an entry one way for the lower bound and another way
+    for the upper one, so that neither moves: without optimisation XLA has been seen to do so.
+    """
+    most = jnp.max(caps, initial=0)
+    digits = caps.dtype.itemsize * 8 - jax.lax.clz(most)
 
-    counts, _ = jax.lax.while_loop(
-        lambda bounds: jnp.any(bounds[0] < bounds[1]), halve, (jnp.zeros_like(caps), caps)
-    )
+    def add(
+        state: tuple[Int[Array, " U"], Int[Array, ""]],
+    ) -> tuple[Int[Array, " U"], Int[Array, ""]]:
+        counts, digit = state
+        more = counts + digit
+        return jnp.where((more <= caps) & taken(more - 1), more, counts), digit >> 1
+
+    first = jnp.where(most > 0, jnp.ones_like(most) << jnp.maximum(digits - 1, 0), 0)
+    counts, _ = jax.lax.while_loop(lambda state: state[1] > 0, add, (jnp.zeros_like(caps), first))
     return counts

@@ -114,8 +114,9 @@ def remember(
             jax.nn.logsumexp(log_weights[None, :] + part, axis=-1) for part in (earlier, now)
         )
         foretold = jnp.sum(jnp.where(visited, after - before, 0))
-        # The population is that of now; by the next update all this is one update old.
-        weights = population_weights(log_weights, now, right + wrong > 0, em_steps)
+        # The population is that of now; by the next update all this is one update old. A Dirichlet prior worth one prompt keeps every part alive.
+        known = (right + wrong > 0).astype(floats)
+        weights = learn_weights(log_weights, now, known, em_steps, pseudocount=1.0)
         return memory * right, memory * wrong, weights, foretold
 
     speeds = jnp.array(MEMORIES, floats)
@@ -142,27 +143,3 @@ def best_memory(grid: BetaMixture, memories: Memories) -> Memory:
         log_weights=weights[:num_betas], log_point_weights=weights[num_betas:]
     )
     return Memory(population, memories.successes[best], memories.failures[best])
-
-
-def population_weights(
-    log_weights: Float[Array, " K"],
-    likelihoods: Float[Array, "P K"],
-    known: Bool[Array, " P"],
-    steps: int = EM_STEPS,
-) -> Float[Array, " K"]:
-    """EM on the histories of all prompts that have one.
-
-    Which prompts were drawn, and for how long, was decided by these histories alone, so that leaves the likelihood as it is. A Dirichlet prior
-    worth one prompt keeps every part alive.
-
-    Args:
-        log_weights: [K] to go on from.
-        likelihoods: [P, K] log likelihood of every history under every part.
-        known: [P] prompts that have a history.
-        steps: of EM.
-
-    Returns:
-        [K] log weights.
-    """
-    counts = known.astype(likelihoods.dtype)
-    return learn_weights(log_weights, likelihoods, counts, steps, pseudocount=1.0)

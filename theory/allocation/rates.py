@@ -39,6 +39,23 @@ def predicted_rates(state: RateState) -> Float[Array, " P"]:
     return (1 + state.successes) / (2 + state.successes + state.failures)
 
 
+def remembered(
+    before: Float[Array, " P"], drawn: Bool[Array, " P"], new: Int[Array, " P"], discount: float
+) -> Float[Array, " P"]:
+    """What is remembered after an update: lam before + new where the prompt was drawn.
+
+    Args:
+        before: [P] successes, or failures, discounted.
+        drawn: [P] prompts with rollouts in the update.
+        new: [P] successes, or failures, of them.
+        discount: lam.
+
+    Returns:
+        [P].
+    """
+    return jnp.where(drawn, discount * before + new.astype(before.dtype), before)
+
+
 def remembered_epochs(discount: float = 0.5) -> Source:
     """Every prompt once an epoch, with a memory of its verdicts.
 
@@ -71,10 +88,10 @@ def remembered_epochs(discount: float = 0.5) -> Source:
         successes: Int[Array, " P"],
         failures: Int[Array, " P"],
     ) -> RateState:
-        seen = visited & (successes + failures > 0)
+        drawn = visited & (successes + failures > 0)
 
         def after(before: Float[Array, " P"], new: Int[Array, " P"]) -> Float[Array, " P"]:
-            return jnp.where(seen, discount * before + new.astype(before.dtype), before)
+            return remembered(before, drawn, new, discount)
 
         return RateState(
             state.stream, after(state.successes, successes), after(state.failures, failures)

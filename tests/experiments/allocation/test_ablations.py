@@ -1,6 +1,7 @@
 """Ablations of allocation rules: what is compared, verdicts over seeds, and the size of an update against its effective groups."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from scipy.stats import binom
 from experiments.allocation import yield_and_norm
 from experiments.allocation.ablation_regimes import COVERAGE_REGIMES, PILOT_VARIANTS
 from experiments.allocation.ablation_report import differences, verdict
+from experiments.allocation.prior_variants import PRIOR_VARIANTS
 from experiments.allocation.regimes import SkillRegime
 from experiments.allocation.report import Row, over
 from experiments.allocation_ablations import RULES, Config, jobs, main
+from tests.experiments.allocation.commands import assert_refused, smoke_report
 from tests.stat_asserts import assert_mean, assert_rejected
 
 FEATURES = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
@@ -87,6 +90,10 @@ def test_every_variant_cell_and_form_is_run() -> None:
     assert {job.setting.name for job in found} >= {regime.name for regime in COVERAGE_REGIMES}
     assert len({regime.name for regime in COVERAGE_REGIMES}) == 12
     assert set(PILOT_VARIANTS) < set(RULES)
+    priors = [job for job in found if job.part == "priors"]
+    assert {job.rule for job in priors} == {"uniform", "hora", *PRIOR_VARIANTS}
+    families = {"easy", "hard", "spread", "hard-and-spread"}
+    assert {job.setting.name.removesuffix("-rate-0.15") for job in priors} == families
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,8 @@ def test_every_variant_cell_and_form_is_run() -> None:
     [
         (["--parts", "pilot"], "unknown part 'pilot'"),
         (["--variants", "k"], "unknown variant 'k'"),
+        (["--priors", "levels"], "unknown prior 'levels'"),
+        (["--prior-regimes", "easy"], "unknown regime 'easy'"),
         (["--cells", "12"], "--cells 12: must be 0 to 11"),
         (["--seeds", "0"], "--seeds 0: must be at least 1"),
     ],
@@ -101,18 +110,13 @@ def test_every_variant_cell_and_form_is_run() -> None:
 def test_bad_input_is_one_line_and_status_2(
     words: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert line in error and error.count("\n") == 1
+    assert_refused(main, words, line, capsys)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset_reports_and_resumes(
-    tmp_path: object, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--preset", "smoke", "--results-dir", str(tmp_path), "--json", f"{tmp_path}/out.json"]
-    assert main(words) == 0
-    first = capsys.readouterr().out
+    first = smoke_report(main, tmp_path, capsys)
     assert "switches of Pilot-Commit" in first and "Forms of the advantage" in first
-    assert main(words) == 0
-    assert capsys.readouterr().out == first
+    assert "HORA with learned priors" in first

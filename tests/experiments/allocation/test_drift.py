@@ -26,6 +26,7 @@ from experiments.allocation.regimes import DRIFT_RATES, Drift
 from experiments.allocation.simulator import Curve
 from experiments.allocation_drift import PRESETS, Config, cases, main
 from experiments.tables import from_rows
+from tests.experiments.allocation.commands import assert_refused
 from tests.stat_asserts import assert_counts, assert_mean, assert_rejected
 from tests.theory.allocation.loops import play, updates
 from theory.allocation.records import Groups
@@ -216,6 +217,4 @@ def test_every_regime_that_was_written_down_is_run() -> None:
 def test_bad_input_is_one_line_and_status_2(
     words: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert line in error and error.count("\n") == 1
+    assert_refused(main, words, line, capsys)

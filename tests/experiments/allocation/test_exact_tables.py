@@ -23,6 +23,7 @@ from experiments.allocation.exact_tables.objective_of_rules import NamedRule, ph
 from experiments.allocation.moments import log_moment
 from experiments.allocation.regimes import Population
 from experiments.allocation_tables import main
+from tests.experiments.allocation.commands import assert_refused
 from theory.allocation.policies.sara import TAU_LOW
 from theory.exact.allocation.claims import flat_stop
 
@@ -287,9 +288,7 @@ def test_phi_of_full_groups_is_one_and_a_screen_of_four_is_a_stop_at_four() -> N
 def test_bad_input_is_one_line_and_status_2(
     words: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert line in error and error.count("\n") == 1
+    assert_refused(main, words, line, capsys)
 
 
 def test_no_table_leaves_float64_on() -> None:

@@ -1,5 +1,7 @@
 """Exact tables, bounds and targets of the bandit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import integrate, special
@@ -9,9 +11,11 @@ from experiments.allocation.methods import METHODS
 from experiments.allocation.moments import log_moment, success_probability
 from experiments.allocation.regimes import POPULATIONS, Population
 from experiments.allocation.report import geometric, with_interval
+from experiments.allocation.simulator import COVERAGE_KS
 from experiments.allocation.static_methods import STATIC_METHODS
 from experiments.allocation_bandit import PRESETS, Config, jobs, main
 from experiments.tables import from_rows
+from tests.experiments.allocation.commands import assert_refused, smoke_report
 
 LAWS = {population.name: population for population in POPULATIONS}
 
@@ -166,6 +170,33 @@ def test_rules_are_read_at_one_ledger() -> None:
     assert found["uniform"]["ledger"] == 64
 
 
+def test_the_curve_of_pass_at_k_is_that_of_the_last_updates() -> None:
+    """Mean and interval at k = 1, 2, 4, ..., 64; only where a policy learns."""
+    rates = {("sara", 0): 0.1, ("sara", 1): 0.3, ("uniform", 0): 0.02}
+    rows = [
+        row
+        | {f"coverage_{k}": 1 - (1 - float(str(row["accuracy"]))) ** k for k in COVERAGE_KS}
+        | {"kind": kind}
+        for (method, seed), rate in rates.items()
+        for kind in ("fixed-updates", "static")
+        for row in updates(method, seed, [0.0, rate], 64)
+    ]
+    classes = {"sara": "stream", "uniform": "fixed"}
+    runs = run_tables.run_table(from_rows(run_tables.UPDATES, rows), classes)
+    found = run_tables.pass_at_k_table(runs, ["fixed-updates"]).to_pylist()
+    assert [row["k"] for row in found] == 2 * [1, 2, 4, 8, 16, 32, 64]
+    assert [row["method"] for row in found] == 7 * ["sara"] + 7 * ["uniform"]
+    for row in found[:7]:
+        ends = [1 - 0.9 ** row["k"], 1 - 0.7 ** row["k"]]
+        assert row["pass_at_k"] == pytest.approx(sum(ends) / 2) and row["seeds"] == 2
+        # The half-width of two numbers is half their gap times the quantile of one degree of freedom, tan(.475 pi).
+        half = (ends[1] - ends[0]) / 2 * np.tan(0.475 * np.pi)
+        assert row["high"] - row["pass_at_k"] == pytest.approx(half)
+        assert row["pass_at_k"] - row["low"] == pytest.approx(half)
+    for row in found[7:]:
+        assert row["low"] == row["high"] == row["pass_at_k"] == pytest.approx(1 - 0.98 ** row["k"])
+
+
 def test_intervals_over_seeds() -> None:
     assert with_interval([1.0]) == "1.000"
     assert with_interval([1.0, 3.0], 1) == "2.0 [-10.7, 14.7]"
@@ -201,18 +232,12 @@ def test_every_regime_and_method_of_a_preset_is_run() -> None:
 def test_bad_input_is_one_line_and_status_2(
     words: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert line in error and error.count("\n") == 1
+    assert_refused(main, words, line, capsys)
 
 
 @pytest.mark.slow
 def test_the_smoke_preset_reports_and_resumes(
-    tmp_path: object, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--preset", "smoke", "--results-dir", str(tmp_path), "--json", f"{tmp_path}/out.json"]
-    assert main(words) == 0
-    first = capsys.readouterr().out
+    first = smoke_report(main, tmp_path, capsys)
     assert "Fresh streams" in first and "Prompts that stand still" in first
-    assert main(words) == 0
-    assert capsys.readouterr().out == first

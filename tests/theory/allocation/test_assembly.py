@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.theory.allocation.loops import play, step_of, updates
+from theory.allocation.learned_priors import population_prior
 from theory.allocation.policies import (
     ar3po,
     compositions,
@@ -40,6 +41,7 @@ RATES = np.concatenate([np.zeros(8), np.ones(8), np.linspace(0.02, 0.98, P - 16)
 FIXED: dict[str, Callable[[], Allocator]] = {
     "uniform": lambda: uniform.allocator(B, N),
     "hora": lambda: hora.allocator(B, N),
+    "hora, learned": lambda: hora.learned_prior_allocator(B, N, population_prior),
     "dps": lambda: dps.allocator(B, N),
     "mopps": lambda: mopps.allocator(B, N),
     "vip": lambda: vip.allocator(B, N, remembered_epochs(), predicted_rates),

@@ -8,6 +8,8 @@ Source: "Where to Spend Rollouts", arXiv 2605.07114 (2026), of which the abstrac
 of optimality is ours. `allocate_mass_aware` is of an independent re-implementation, not of the paper.
 """
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
@@ -15,6 +17,7 @@ from jaxtyping import Array, Bool, Int
 from theory.allocation.assembly import Rule, assemble, once, scores
 from theory.allocation.beta_rows import Rows, cut_beta_rows, fill_rows
 from theory.allocation.marginals import LogMarginal, cut_rows, largest
+from theory.allocation.prior_source import PriorLearner, learned_prior_epochs, prior_of_prompts
 from theory.allocation.priors import BetaMixture, beta, log_moment, posterior
 from theory.allocation.records import (
     Decision,
@@ -192,6 +195,31 @@ def allocate_many(
     return _requests(jnp.asarray(additional, successes.dtype), score[jnp.asarray(inverse)])
 
 
+def allocate_each(
+    prior: BetaMixture,
+    successes: Int[Array, " P"],
+    failures: Int[Array, " P"],
+    budget: int,
+    cap: int | None = None,
+) -> Requests:
+    """`allocate` for very many prompts with a Beta prior of each, on the host in one pass.
+
+    Args:
+        prior: [P, 1], no atoms.
+        successes: [P] concrete.
+        failures: [P] concrete.
+        budget: see `allocate`.
+        cap: see `allocate`.
+
+    Returns:
+        As `allocate`.
+    """
+    law = posterior(prior, successes, failures)
+    a, b = law.a[:, 0], law.b[:, 0]
+    additional = allocate_betas(a, b, budget, room(successes, failures, budget, cap))
+    return _requests(additional.astype(successes.dtype), a / (a + b))
+
+
 def allocate_betas(
     a: Array, b: Array, budget: int, caps: Int[Array, " P"] | None = None
 ) -> Int[Array, " P"]:
@@ -238,12 +266,16 @@ def _distinct(
 
 
 def two_phases(
-    prior: BetaMixture, probe: int, batch_size: int, group_size: int, cap: int | None
+    prior_of: Callable[[Belief, Int[Array, " B"]], BetaMixture],
+    probe: int,
+    batch_size: int,
+    group_size: int,
+    cap: int | None,
 ) -> Rule:
     """G0 rollouts of every open prompt, then B (n - G0) shared out by hit utility.
 
     Args:
-        prior: of the success rate.
+        prior_of: (belief, places of prompts) -> the prior of all of them, or one of each.
         probe: G0.
         batch_size: B.
         group_size: n, the mean over the batch.
@@ -251,7 +283,14 @@ def two_phases(
 
     Returns:
         The rule.
+
+    Raises:
+        InvalidInput: G0 outside 1..n, or a cap below n: the budget could not be spent.
     """
+    if check_whole("probe", probe, 1) > check_whole("group size", group_size, 1):
+        raise InvalidInput(f"probe {probe}: must be at most the group size {group_size}")
+    if cap is not None and cap < group_size:
+        raise InvalidInput(f"cap {cap}: must be at least the mean group size {group_size}")
 
     def rule(
         belief: Belief,
@@ -267,7 +306,7 @@ def two_phases(
         at = jnp.flatnonzero(opened, size=batch_size, fill_value=opened.size)
         of_open = [part.at[at].get(mode="fill", fill_value=0) for part in (successes, failures)]
         limits = jnp.where(at < opened.size, room(of_open[0], of_open[1], left, cap), 0)
-        rows = hit_rows(prior, of_open[0], of_open[1], jnp.zeros_like(at))
+        rows = hit_rows(prior_of(belief, at), of_open[0], of_open[1], jnp.zeros_like(at))
         shares = jnp.zeros_like(successes).at[at].set(largest(rows, limits, left), mode="drop")
         waits = jnp.where(probing | (left > 0), int(Decision.CONTINUE), int(Decision.COMMIT))
         reason = jnp.where(probing, int(Reason.PILOT), int(Reason.COMMIT))
@@ -305,14 +344,39 @@ def allocator(
     Raises:
         InvalidInput: G0 outside 1..n, or a cap below n: the budget could not be spent.
     """
-    if check_whole("probe", probe, 1) > check_whole("group size", group_size, 1):
-        raise InvalidInput(f"probe {probe}: must be at most the group size {group_size}")
-    if cap is not None and cap < group_size:
-        raise InvalidInput(f"cap {cap}: must be at least the mean group size {group_size}")
     law = beta(1.0, 1.0) if prior is None else prior
-    return assemble(
-        epochs() if source is None else source,
-        two_phases(law, probe, batch_size, group_size, cap),
-        once(batch_size),
-        batch_size,
-    )
+
+    def prior_of(belief: Belief, places: Int[Array, " B"]) -> BetaMixture:
+        return law
+
+    rule = two_phases(prior_of, probe, batch_size, group_size, cap)
+    return assemble(epochs() if source is None else source, rule, once(batch_size), batch_size)
+
+
+def learned_prior_allocator(
+    batch_size: int,
+    group_size: int,
+    learner: PriorLearner,
+    discount: float = 0.5,
+    probe: int = 4,
+    cap: int | None = None,
+) -> Allocator:
+    """HORA with a prior of each prompt, learned at every update from the rollouts of earlier ones.
+
+    Args:
+        batch_size: B, prompts an update; every group is trained on.
+        group_size: n, mean size of a group.
+        learner: (successes [P], failures [P]) remembered -> priors [P, J], such as `theory.allocation.learned_priors.population_prior`.
+        discount: of the memory at each visit; 1 forgets nothing.
+        probe: G0.
+        cap: most rollouts of a group; none by default.
+
+    Returns:
+        The allocator.
+
+    Raises:
+        InvalidInput: as `allocator`; the discount is outside [0, 1]; by `init`, if the learner has no prior for each prompt.
+    """
+    rule = two_phases(prior_of_prompts, probe, batch_size, group_size, cap)
+    source = learned_prior_epochs(learner, discount)
+    return assemble(source, rule, once(batch_size), batch_size)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from theory.allocation.assembly import assemble, top_up
+from theory.allocation.empirical_bayes import learn_weights
 from theory.allocation.equal_runs import (
     Prospects,
     Runs,
@@ -28,7 +29,7 @@ from theory.allocation.equal_runs import (
     log_likelihoods,
     prospects,
 )
-from theory.allocation.memories import population_weights
+from theory.allocation.memories import EM_STEPS
 from theory.allocation.population import flat_grid
 from theory.allocation.priors import BetaMixture
 from theory.allocation.records import Decision, Reason, Requests, check_share, check_whole
@@ -164,7 +165,9 @@ def source(batch_size: int, group_size: int, memory: float = MEMORY) -> Source:
             for before, new in ((belief.successes, successes), (belief.failures, failures))
         )
         likelihoods = log_likelihoods(grid, right, wrong)
-        weights = population_weights(belief.log_weights, likelihoods, right + wrong > 0)
+        # Who was drawn, and for how long, was decided by these histories alone. A Dirichlet prior worth one prompt keeps every part alive.
+        known = (right + wrong > 0).astype(likelihoods.dtype)
+        weights = learn_weights(belief.log_weights, likelihoods, known, EM_STEPS, pseudocount=1.0)
         return PredictiveBelief(
             belief.key, right, wrong, weights, *seen(weights, right, wrong), belief.update + 1
         )
