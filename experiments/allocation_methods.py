@@ -156,9 +156,10 @@ def _hora(state: PoolState, counts: Counts, settings: Settings) -> Requests:
 
 def _hora_population(state: PoolState, counts: Counts, settings: Settings) -> Requests:
     seen, times = np.unique(_remembered(state, settings), axis=0, return_counts=True)
-    prior = learned_priors.fitted_beta(
-        jnp.asarray(seen[:, 0]), jnp.asarray(seen[:, 1]), jnp.asarray(times, float)
-    )
+    # Rows that do not occur fill up to a power of two: the steps are compiled once for all pools of like size.
+    unused = (1 << (len(times) - 1).bit_length()) - len(times)
+    seen, times = np.pad(seen, ((0, unused), (0, 0))), np.pad(times.astype(float), (0, unused))
+    prior = learned_priors.fitted_beta(*map(jnp.asarray, (seen[:, 0], seen[:, 1], times)))
     return hora.allocate_many(prior, *counts, settings.budget, settings.cap)
 
 

@@ -1,7 +1,7 @@
 """The tables of `allocation-ablations` for people: means and 95 % t intervals over seeds; differences are taken seed by seed."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from experiments.allocation.ablation_regimes import PUBLISHED
 from experiments.allocation.report import Row, over, split, with_interval
 from theory.estimators.interval import t_interval
 
-Verdict = Literal["better", "worse", "tie"]
+Verdict = Literal["better", "tie", "worse"]
 
 
 def report(found: Mapping[str, pa.Table]) -> Iterator[Table]:
@@ -97,7 +97,6 @@ def verdict(found: np.ndarray) -> Verdict:
 
 
 def _coverage(rows: list[Row]) -> Table:
-    settings = split(rows, "regime")
     table = Table(
         title="HORA less uniform allocation at equal rollouts: pass@k of the held-out prompts at the end, in points"
     )
@@ -105,18 +104,21 @@ def _coverage(rows: list[Row]) -> Table:
     columns = ("accuracy", "coverage_8", "coverage_32")
     for k in (1, 8, 32):
         table.add_column(f"pass@{k}", justify="right")
-    counts = {column: {"better": 0, "tie": 0, "worse": 0} for column in columns}
-    for regime, mine in settings.items():
-        cells: list[str] = []
-        for column in columns:
-            found = 100 * differences(mine, "hora", "uniform", column)
-            counts[column][verdict(found)] += 1
-            cells.append(with_interval(found, 2))
-        table.add_row(regime, *cells)
-    table.add_section()
-    for word in ("better", "tie", "worse"):
-        table.add_row(word, *(str(counts[column][word]) for column in columns))
+    found: list[list[np.ndarray]] = []
+    for regime, mine in split(rows, "regime").items():
+        found.append([100 * differences(mine, "hora", "uniform", column) for column in columns])
+        table.add_row(regime, *(with_interval(cell, 2) for cell in found[-1]))
+    _count_verdicts(table, found)
     return table
+
+
+def _count_verdicts(table: Table, found: list[list[np.ndarray]], *before: str) -> None:
+    """Three rows at the end: how many of the rows above are better, a tie and worse, column by column."""
+    table.add_section()
+    verdicts = [[verdict(cell) for cell in row] for row in found]
+    for word in get_args(Verdict):
+        counts = (str(column.count(word)) for column in zip(*verdicts, strict=True))
+        table.add_row(word, *before, *counts)
 
 
 def _forms(rows: list[Row]) -> Table:
@@ -158,12 +160,16 @@ def _priors(rows: list[Row]) -> Table:
     names = ("regime", "prior", "pass@1", "pass@8", "pass@32", "mean pass@8", "effective share")
     for name in names:
         table.add_column(name, justify="left" if name in ("regime", "prior") else "right")
+    learned: list[list[np.ndarray]] = []
     for regime, mine in split(rows, "regime").items():
         for rule in split(mine, "method"):
             if rule != "hora":
-                cells = (100 * differences(mine, rule, "hora", column) for column in columns)
-                table.add_row(regime, rule, *(with_interval(cell, 2) for cell in cells))
+                found = [100 * differences(mine, rule, "hora", column) for column in columns]
+                table.add_row(regime, rule, *(with_interval(cell, 2) for cell in found))
+                if rule != "uniform":
+                    learned.append(found)
         table.add_section()
+    _count_verdicts(table, learned, "learned")
     return table
 
 

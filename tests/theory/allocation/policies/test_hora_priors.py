@@ -127,7 +127,7 @@ def test_priors_are_learned_from_what_was_drawn() -> None:
 
 
 def test_a_population_is_its_prompts() -> None:
-    """Prompts with the same past count as one pair; where nothing was seen the law is flat."""
+    """Prompts with the same past count as one pair; where nothing was seen the law is flat, in single precision too."""
     with jax.enable_x64(True):
         s, f = jnp.array([0.0, 3.0, 0.0, 1.5, 3.0]), jnp.array([4.0, 1.0, 4.0, 2.0, 1.0])
         pool = learned_priors.population_prior(s, f)
@@ -135,6 +135,8 @@ def test_a_population_is_its_prompts() -> None:
         np.testing.assert_allclose(pool.a, jnp.full((5, 1), pairs.a[0]), rtol=1e-12)
         np.testing.assert_allclose(pool.b, jnp.full((5, 1), pairs.b[0]), rtol=1e-12)
         unseen = learned_priors.population_prior(0 * s, 0 * f)
+    assert unseen.a.tolist() == unseen.b.tolist() == [[1.0]] * 5
+    unseen = learned_priors.population_prior(jnp.zeros(5), jnp.zeros(5))
     assert unseen.a.tolist() == unseen.b.tolist() == [[1.0]] * 5
 
 
