@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -13,6 +14,7 @@ from experiments.allocation.ablation_report import differences, verdict
 from experiments.allocation.prior_variants import PRIOR_VARIANTS
 from experiments.allocation.regimes import SkillRegime
 from experiments.allocation.report import Row, over
+from experiments.allocation.worlds import draw_skill_prompts
 from experiments.allocation_ablations import RULES, Config, jobs, main
 from tests.experiments.allocation.commands import assert_refused, smoke_report
 from tests.stat_asserts import assert_mean, assert_rejected
@@ -52,6 +54,41 @@ def test_random_batches_have_the_exact_size() -> None:
     assert_mean(squared_norms(RATES), 0.0, smallest_bias=0.02)
     harder = np.array([0.05, 0.8, 0.9])
     assert_rejected(lambda: assert_mean(squared_norms(harder), 0.0, smallest_bias=0.02))
+
+
+def test_the_table_of_sizes_is_of_the_policies_that_uniform_allocation_has_in_expectation() -> None:
+    """Rows at the start and after two expected updates, written out prompt by prompt, beside the same random batches."""
+    regime = SkillRegime("r", 1.0, 0.3, 3, 6, batch_size=4, learning_rate=2.0)
+    num_batches, seed = 400, 5
+    drawn = draw_skill_prompts(jax.random.fold_in(jax.random.key(seed), 0), regime)
+    features, difficulty = (np.asarray(part, np.float64)[:6] for part in drawn[:2])
+    rows = list(yield_and_norm.rows(regime, range(seed, seed + 1), num_batches, 2))
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    assert policies == ["start", "after 2 updates"]
+    rng, parameters = np.random.default_rng(seed), np.zeros(features.shape[1])
+    for policy, steps in zip(policies, (0, 2), strict=True):
+        for _ in range(steps):
+            rates = 1 / (1 + np.exp(difficulty - features @ parameters))
+            # E[push of a group] along the features of its prompt, over the prompts.
+            pushes = [
+                sum(binom.pmf(s, 3, p) * np.sqrt(s * (3 - s)) / 3 for s in (1, 2)) for p in rates
+            ]
+            parameters = parameters + 2.0 * np.mean(np.array(pushes)[:, None] * features, axis=0)
+        rates = 1 / (1 + np.exp(difficulty - features @ parameters))
+        counts, squares = yield_and_norm.random_batches(rng, features, rates, regime, num_batches)
+        law = yield_and_norm.effective_groups(features, rates, 3)
+        mine = [row for row in rows if row["policy"] == policy]
+        assert [row["effective"] for row in mine] == [
+            k for k in range(5) if (counts == k).sum() >= 30
+        ]
+        for row in mine:
+            kept = squares[counts == row["effective"]]
+            assert row["batches"] == kept.size
+            assert row["squared_norm"] == pytest.approx(kept.mean())
+            assert row["standard_error"] == pytest.approx(kept.std(ddof=1) / kept.size**0.5)
+            exact = yield_and_norm.squared_norm(law, np.array([row["effective"]]), 4)[0]
+            assert row["exact"] == pytest.approx(exact, rel=1e-9)
+            assert row["turning_point"] == pytest.approx(law.mean_square / (law.mean**2).sum())
 
 
 def test_verdicts_over_seeds() -> None:

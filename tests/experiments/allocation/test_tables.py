@@ -132,6 +132,39 @@ def test_a_rule_twice_as_fast_has_ratio_two_and_one_that_never_arrives_is_kept()
     assert len({row["target"] for row in found.values()}) == 1
 
 
+def test_what_was_paid_is_what_the_peak_cost_with_the_same_seed() -> None:
+    """Uniform allocation that peaks in the middle and decays, later with one seed than with the other."""
+    rise, fall = np.linspace(0, 0.8, 200), np.linspace(0.8, 0.4, 200)
+    steady = np.linspace(0, 0.9, 400).tolist()
+    runs = [
+        *(updates("uniform", seed, [*rise, *fall], 100 * (1 + seed)) for seed in (0, 1)),
+        *(updates("sara", seed, steady, 100 * (1 + seed)) for seed in (0, 1)),
+    ]
+    rows = target_table(*runs)
+    assert sorted((row["method"], row["seed"]) for row in rows) == [
+        (method, seed) for method in ("sara", "uniform") for seed in (0, 1)
+    ]
+    for row in rows:
+        scale = 1 + float(str(row["seed"]))
+        needed = {"uniform": 20_000, "sara": 40_000 * 8 / 9}[str(row["method"])] * scale
+        assert row["rollouts"] == pytest.approx(needed, rel=0.06)
+        assert row["ratio"] == pytest.approx(20_000 * scale / needed, rel=0.06)
+
+
+def test_curves_begin_at_the_first_update_and_end_at_the_last() -> None:
+    """Nothing is read before or after what was run, on the grid of the longest run."""
+    table = from_rows(
+        run_tables.UPDATES,
+        [*updates("uniform", 0, [0.1, 0.2, 0.3], 800), *updates("sara", 0, [0.5, 0.7], 600)],
+    )
+    rows = target_tables.curve_table(table, "target").to_pylist()
+    for method, first, last in (("uniform", 800, 2400), ("sara", 600, 1200)):
+        found = [row["rollouts"] for row in rows if row["method"] == method]
+        assert found == list(range(first, last + 1, 10))
+    (middle,) = [row for row in rows if row["method"] == "sara" and row["rollouts"] == 900]
+    assert middle["accuracy"] == pytest.approx(0.6)
+
+
 def test_a_lucky_evaluation_is_no_peak() -> None:
     """The target is read off the smoothed curve: one spike does not raise it by its height."""
     line = np.linspace(0, 0.5, 400)

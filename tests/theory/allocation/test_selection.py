@@ -11,6 +11,7 @@ import pytest
 
 from theory.allocation.policies import greso
 from theory.allocation.selection import ranked
+from theory.allocation.stream import start_stream, take
 from theory.keys import Role, role_key
 
 P = 9
@@ -53,6 +54,18 @@ def taken(places: Any) -> list[int]:
 
 def mask(prompts: set[int]) -> Any:
     return jnp.asarray([prompt in prompts for prompt in range(P)])
+
+
+def test_turns_of_an_epoch() -> None:
+    """Who is passed over has had a turn, who stands behind the last one taken has not."""
+    key, rng = jax.random.key(6), np.random.default_rng(6)
+    stream, epochs, compiled = start_stream(key, P), Epochs(key), jax.jit(take)
+    for _ in range(60):
+        eligible = set(np.flatnonzero(rng.random(P) < 0.5).tolist())
+        count = int(rng.integers(0, 4))
+        stream, places = compiled(stream, jnp.int32(count), mask(eligible))
+        assert taken(places) == epochs.take(count, eligible)
+        assert (int(stream.epoch), int(stream.position)) == (epochs.epoch, epochs.position)
 
 
 @pytest.mark.parametrize("candidates", [4, 20])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,11 +20,13 @@ from tests.planted_bugs.damage.sizing import (
 )
 from tests.planted_bugs.damage.stopping import BATCH, GROUP, histories, population
 from tests.theory.allocation.loops import play, updates
-from theory.allocation.memories import best_memory
+from theory.allocation.assembly import AllocatorState
+from theory.allocation.memories import Memories, best_memory
 from theory.allocation.policies import predictive_sizing
 from theory.allocation.population import flat_grid
 from theory.allocation.priors import BetaMixture
-from theory.allocation.sized_groups import SizedProspects
+from theory.allocation.records import Decision, Reason
+from theory.allocation.sized_groups import SizedProspects, drawn_to_the_end
 from theory.exact.allocation.fresh_stream import optimum, priced_values, renewal
 
 # A price is found by halving [0, 1/2] 18 times.
@@ -95,6 +98,41 @@ def test_the_price_of_groups_of_any_size_is_exact() -> None:
 def test_planted_prices_are_rejected(twin: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError):
         check_pool(twin)
+
+
+def test_requests_are_what_the_prospects_say_at_every_count() -> None:
+    """Draw while that pays and once in any case, the rest at once where nothing could stop it; then train on what is large enough and mixed."""
+    n, least = 5, 3
+    cells = [(s, d - s) for d in range(n + 1) for s in range(d + 1)] * 4
+    num = len(cells)
+    draws = jnp.asarray(np.random.default_rng(7).random((n, num, n + 1)) < 0.7)
+    to_the_end = drawn_to_the_end(draws)
+    nothing, no, zero = jnp.zeros(num), jnp.zeros(num, bool), jnp.zeros((), jnp.int32)
+    belief = predictive_sizing.SizingBelief(
+        jax.random.key(0),
+        Memories(nothing[None], nothing[None], jnp.zeros((1, 1)), jnp.zeros(1)),
+        jnp.zeros(()),
+        SizedProspects(nothing, draws, nothing),
+        to_the_end,
+        zero,
+    )
+    s, f = (jnp.asarray(part, jnp.int32) for part in zip(*cells, strict=True))
+    open_ = jnp.arange(num) != 3
+    state = AllocatorState(belief, open_, no, open_, s, f, jnp.arange(num), zero, zero, zero)
+    found = predictive_sizing.allocator(2, n, least).propose(state, 10**6)
+    for place, (right, wrong) in enumerate(cells):
+        drawn = right + wrong
+        more, decision = 0, Decision.NONE
+        if place != 3:
+            decision = Decision.COMMIT if drawn >= least and right > 0 < wrong else Decision.ABANDON
+            if drawn < n and (drawn == 0 or bool(draws[drawn, place, right])):
+                decision = Decision.CONTINUE
+                more = n - drawn if bool(to_the_end[drawn, place, right]) else 1
+        assert (int(found.additional[place]), int(found.decision[place])) == (more, decision)
+        if place != 3:
+            reason = Reason.COMMIT if right > 0 < wrong else Reason.PILOT
+            assert int(found.reason[place]) == reason
+    assert set(found.additional.tolist()) >= {0, 1, 2, 3}
 
 
 @pytest.mark.slow

@@ -120,6 +120,11 @@ def test_remembered_rates_by_hand() -> None:
     for _ in range(2):
         state = source.learn(state, visited, jnp.array([3, 3]), jnp.array([5, 5]))
     np.testing.assert_allclose(predicted_rates(state), [5.5 / 14, 0.5])
+    # Opened, and nothing drawn: nothing is forgotten.
+    zero = jnp.zeros(2, jnp.int32)
+    np.testing.assert_allclose(
+        predicted_rates(source.learn(state, visited, zero, zero)), [5.5 / 14, 0.5]
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.integers(0, 100))

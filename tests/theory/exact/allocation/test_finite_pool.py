@@ -13,12 +13,14 @@ from theory.errors import InvalidInput
 from theory.exact.allocation.arms import (
     Arm,
     effective,
+    energy,
     push,
     repeated_groups,
     single_group,
+    sized_group,
 )
 from theory.exact.allocation.finite_pool import optimal_value, value_of_rule
-from theory.exact.allocation.fresh_stream import optimum, stopping_index
+from theory.exact.allocation.fresh_stream import optimum, priced_values, stopping_index
 from theory.exact.allocation.relaxation import bound
 
 
@@ -131,6 +133,35 @@ def test_relaxation_bounds_the_optimum_and_that_every_rule(
     assert optimal_value(arms, budget + 1) >= best - 1e-12
 
 
+@given(
+    shapes=st.lists(st.tuples(st.floats(0.1, 4), st.floats(0.1, 4)), min_size=1, max_size=3),
+    n=st.integers(2, 6),
+    budget=st.integers(0, 40),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_price_gives_a_smaller_bound(
+    shapes: list[tuple[float, float]], n: int, budget: int
+) -> None:
+    """The right side is convex in the price; at its smallest it is what `bound` found, for groups of one size and of any, some worth ten times as much."""
+    for make in (single_group, sized_group):
+        arms = [
+            make(
+                lambda s, f, a=a, b=b: (a + s) / (a + b + s + f),
+                n,
+                lambda s, f, worth=10.0**place: worth * energy(s, f),
+            )
+            for place, (a, b) in enumerate(shapes)
+        ]
+        counts = [1 + place for place in range(len(arms))]
+        found = bound(arms, counts, budget)
+        prices = np.append(np.linspace(0, 100, 257), found.price + np.linspace(-1e-3, 1e-3, 65))
+        prices = np.maximum(prices, 0)
+        sides = prices * budget
+        for arm, count in zip(arms, counts, strict=True):
+            sides += count * priced_values(arm, prices)[0][0]
+        assert found.value == pytest.approx(sides.min(), rel=1e-11, abs=1e-12)
+
+
 def test_the_bound_is_reached_where_the_budget_does_not_bind() -> None:
     """All is drawn: bound, optimum and dynamic sampling are one number."""
     n = 3
@@ -156,6 +187,19 @@ def test_the_gap_of_the_bound_closes_with_the_size_of_the_pool() -> None:
         for size in (1, 2, 4)
     ]
     assert gaps[0] > gaps[1] > gaps[2] > 0
+
+
+@pytest.mark.parametrize("price", [0.0, 0.05, 0.2, 0.45])
+def test_a_price_may_be_part_of_the_reward(price: float) -> None:
+    """A pool that nothing presses is worth what its prompts are worth one by one, where each rollout lowers the reward as where it costs so much."""
+    n, priors = 4, (FLAT, U_SHAPED)
+    paid = [
+        sized_group(prior.means, n, lambda s, f: energy(s, f) - price * (s + f)) for prior in priors
+    ]
+    free = [sized_group(prior.means, n, energy) for prior in priors]
+    alone = [priced_values(arm, np.array([price]))[0][0, 0] for arm in free]
+    assert optimal_value(paid, 2 * n) == pytest.approx(sum(alone), rel=1e-13, abs=1e-15)
+    assert (sum(alone) > 0) == (price < 0.45)
 
 
 def test_prompts_of_different_kinds_are_counted() -> None:
