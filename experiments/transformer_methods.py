@@ -20,6 +20,7 @@ from theory.ledger import Ledger, totals
 from theory.mcmc import (
     Prompts,
     blockwise,
+    entropy_cut,
     num_stages,
     suffix_regeneration,
     uniform_cut,
@@ -28,6 +29,7 @@ from theory.protocols import Kernel, SequenceModel
 
 BLOCK = 2
 ROLLOUTS = 2
+PILOT_MOVES = 8
 # Rows that a batch of populations holds.
 _BATCH_ROWS = 1 << 13
 
@@ -152,6 +154,29 @@ def _chain(
     )
 
 
+def _piloted_chain(
+    kernel_of: Callable[[float], Kernel],
+    model: SequenceModel[Any],
+    prompts: Reads,
+    alpha: float,
+    budget: Budget,
+) -> Handed:
+    """A chain whose moves have no known length: as many as fit if they are as long as its own first ones on average."""
+
+    def pilot_moves(tokens: float, horizon: int, mean_length: float) -> int:
+        del tokens, horizon, mean_length
+        return PILOT_MOVES
+
+    first = _chain(kernel_of, _no_steps, pilot_moves, model, prompts, alpha, budget)
+    tokens_a_move = (first.cost["generated_tokens"] - budget.mean_length) / PILOT_MOVES
+
+    def moves_that_fit(tokens: float, horizon: int, mean_length: float) -> int:
+        del horizon
+        return round((tokens - mean_length) / tokens_a_move)
+
+    return _chain(kernel_of, _no_steps, moves_that_fit, model, prompts, alpha, budget)
+
+
 class _States(NamedTuple):
     """Chains after each of n moves: rows, log p of each, whether the move was accepted, and what was spent by the end."""
 
@@ -186,6 +211,10 @@ def _walk(
 
 def _suffix(alpha: float) -> Kernel:
     return suffix_regeneration(alpha, alpha, uniform_cut())
+
+
+def _suffix_by_entropy(alpha: float) -> Kernel:
+    return suffix_regeneration(alpha, alpha, entropy_cut())
 
 
 def _blocks(alpha: float) -> Kernel:
@@ -240,6 +269,7 @@ METHODS: dict[str, Run] = {
         _population, "lookahead-smc", {"rollouts": ROLLOUTS}, _row_with_rollouts, True
     ),
     "suffix": partial(_chain, _suffix, _no_steps, _suffix_moves),
+    "suffix_entropy": partial(_piloted_chain, _suffix_by_entropy),
     "blockwise": partial(_chain, _blocks, _all_but_the_last_stage, _block_moves),
 }
 """In the order of the tables. `temperature` draws from another law than all the others, which aim at p^alpha / Z."""

@@ -42,6 +42,7 @@ METHODS: dict[str, str] = {
     "smc_bridged": "SMC, bridged",
     "smc_lookahead": "SMC, look-ahead",
     "suffix": "suffix MH",
+    "suffix_entropy": "suffix MH, entropy cuts",
     "blockwise": "blockwise MH",
 }
 """From top to bottom."""

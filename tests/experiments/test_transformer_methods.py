@@ -27,7 +27,7 @@ MODEL = ContextModel.from_table(toy_e())
 PROMPTS = ((0, 1, 1), (0,))
 ALPHA = 2.0
 POPULATIONS = ("temperature", "importance", "smc", "smc_bridged", "smc_lookahead")
-CHAINS = ("suffix", "blockwise")
+CHAINS = ("suffix", "suffix_entropy", "blockwise")
 FAST = ("temperature", "importance", "smc", "suffix")
 
 

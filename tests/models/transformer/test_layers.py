@@ -164,3 +164,20 @@ def test_a_perceptron_is_its_formula(gated: bool) -> None:
     active = active * inner[..., 1, :] if gated else active
     expected = active @ down + np.asarray(layer.down_bias[...])
     np.testing.assert_allclose(layer(jnp.asarray(X)), expected, atol=1e-5)
+
+
+def test_random_weights_have_variance_one_over_their_inputs() -> None:
+    """Those into the residual stream share it among the two additions of each layer."""
+    config = replace(BASE, num_key_value_heads=2)
+    rngs = nnx.Rngs(params=3)
+    draws = [
+        jax.random.normal(rngs.params(), shape)
+        for shape in ((16, 2, 2 + 2, 4), (2, 2, 4, 16), (16, 2, 24), (24, 16))
+    ]
+    again = nnx.Rngs(params=3)
+    attends = Attention(config, 0, again, jnp.float32)
+    bends = Perceptron(config, again, jnp.float32)
+    weights = (attends.query_key_value, attends.out, bends.up, bends.down)
+    num_inputs = (16, 4 * 4 * 2 * config.num_layers, 16, 24 * 2 * config.num_layers)
+    for weight, draw, inputs in zip(weights, draws, num_inputs, strict=True):
+        np.testing.assert_allclose(weight[...] * math.sqrt(inputs), draw, rtol=1e-6)
