@@ -20,9 +20,11 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from theory.allocation.records import (
     Decision,
     Groups,
+    Reason,
     Requests,
     Results,
     check_whole,
+    filled,
     served,
 )
 from theory.allocation.sources import Belief, Source
@@ -121,6 +123,33 @@ def whole_groups(
         The same, and nothing replayed.
     """
     return successes, failures, jnp.zeros_like(successes)
+
+
+def filled_groups(sizes: Callable[[Belief, Bool[Array, " P"]], Int[Array, "..."]]) -> Rule:
+    """Draw every open group up to its size, and accept it whatever its rewards.
+
+    Args:
+        sizes: (belief, open [P]) -> [P] sizes, or one for all; entries outside `open` are not read.
+
+    Returns:
+        The rule.
+    """
+
+    def rule(
+        belief: Belief,
+        successes: Int[Array, " P"],
+        failures: Int[Array, " P"],
+        opened: Bool[Array, " P"],
+    ) -> Requests:
+        wanted = sizes(belief, opened).astype(successes.dtype)
+        return Requests(
+            jnp.maximum(wanted - successes - failures, 0),
+            filled(successes, Decision.COMMIT),
+            filled(successes, Reason.COMMIT),
+            scores(successes),
+        )
+
+    return rule
 
 
 def once(batch_size: int) -> Refill:

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from theory.allocation.assembly import Rule, assemble, once, scores
+from theory.allocation.assembly import Rule, assemble, filled_groups, once
 from theory.allocation.rates import RateState, predicted_rates, remembered_epochs
 from theory.allocation.records import Decision, Reason, Requests, filled, rank_by
-from theory.allocation.sources import Belief, Source
+from theory.allocation.sources import Source
 from theory.errors import InvalidInput
 from theory.keys import Role, role_key
 from theory.protocols import Allocator
@@ -153,22 +153,11 @@ def shared_groups(batch_size: int, group_size: int) -> Rule:
         The rule, for `source`.
     """
 
-    def rule(
-        belief: Belief,
-        successes: Int[Array, " P"],
-        failures: Int[Array, " P"],
-        opened: Bool[Array, " P"],
-    ) -> Requests:
+    def sizes(belief: CuresState, opened: Bool[Array, " P"]) -> Int[Array, " P"]:
         weights = jnp.where(opened, deviation(predicted_rates(belief.rates)), 0)
-        wanted = shares(weights, batch_size * group_size).astype(successes.dtype)
-        return Requests(
-            jnp.maximum(wanted - successes - failures, 0),
-            filled(successes, Decision.COMMIT),
-            filled(successes, Reason.COMMIT),
-            scores(successes),
-        )
+        return shares(weights, batch_size * group_size)
 
-    return rule
+    return filled_groups(sizes)
 
 
 def allocator(batch_size: int, group_size: int, temperature: float | None = None) -> Allocator:

@@ -4,9 +4,9 @@ This is GRPO as published (Shao et al. 2024, arXiv 2402.03300); a group of equal
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
-from theory.allocation.assembly import Rule, assemble, once, scores
+from theory.allocation.assembly import Rule, assemble, filled_groups, once, scores
 from theory.allocation.records import (
     Decision,
     Reason,
@@ -14,7 +14,7 @@ from theory.allocation.records import (
     check_whole,
     filled,
 )
-from theory.allocation.sources import Belief, Source, epochs
+from theory.allocation.sources import Source, epochs
 from theory.protocols import Allocator
 
 
@@ -50,21 +50,7 @@ def whole_group(group_size: int) -> Rule:
     Returns:
         The rule.
     """
-
-    def rule(
-        belief: Belief,
-        successes: Int[Array, " P"],
-        failures: Int[Array, " P"],
-        opened: Bool[Array, " P"],
-    ) -> Requests:
-        return Requests(
-            jnp.maximum(group_size - successes - failures, 0),
-            filled(successes, Decision.COMMIT),
-            filled(successes, Reason.COMMIT),
-            scores(successes),
-        )
-
-    return rule
+    return filled_groups(lambda belief, opened: jnp.int32(group_size))
 
 
 def allocator(batch_size: int, group_size: int, source: Source | None = None) -> Allocator:

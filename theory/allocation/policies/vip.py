@@ -12,7 +12,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from theory.allocation.assembly import Rule, assemble, once, scores
+from theory.allocation.assembly import Rule, assemble, filled_groups, once
 from theory.allocation.marginals import largest
 from theory.allocation.records import Decision, Reason, Requests, check_whole, filled, served
 from theory.allocation.sources import Belief, Source
@@ -81,26 +81,15 @@ def sized_groups(
         The rule.
     """
 
-    def rule(
-        belief: Belief,
-        successes: Int[Array, " P"],
-        failures: Int[Array, " P"],
-        opened: Bool[Array, " P"],
-    ) -> Requests:
+    def sizes(belief: Belief, opened: Bool[Array, " P"]) -> Int[Array, " P"]:
         at = jnp.flatnonzero(opened, size=batch_size, fill_value=opened.size)
         predicted = rates(belief).at[at].get(mode="fill", fill_value=0.5)
-        none = jnp.zeros(batch_size, successes.dtype)
+        none = jnp.zeros(batch_size, jnp.int32)
         budget = jnp.sum(at < opened.size, dtype=none.dtype) * group_size
-        sizes = allocate(predicted, none, none, budget, least, most).additional
-        wanted = jnp.zeros_like(successes).at[at].set(sizes.astype(successes.dtype), mode="drop")
-        return Requests(
-            jnp.maximum(wanted - successes - failures, 0),
-            filled(successes, Decision.COMMIT),
-            filled(successes, Reason.COMMIT),
-            scores(successes),
-        )
+        found = allocate(predicted, none, none, budget, least, most).additional
+        return jnp.zeros(opened.shape, found.dtype).at[at].set(found, mode="drop")
 
-    return rule
+    return filled_groups(sizes)
 
 
 def allocator(
