@@ -78,7 +78,7 @@ def _neighbours(prompts: SkillPrompts, concentration: float) -> PriorLearner:
     return lambda s, f: learned_priors.neighbour_prior(place, s, f, NEIGHBOURHOOD, concentration)
 
 
-def _method(learner_of: Callable[[Any], PriorLearner]) -> InformedMethod:
+def _method(learner_of: Callable[[SkillPrompts], PriorLearner]) -> InformedMethod:
     def build(batch_size: int, group_size: int) -> Callable[[Any], Allocator]:
         def on(prompts: Any) -> Allocator:
             cap = HORA_CAP * group_size
@@ -90,11 +90,11 @@ def _method(learner_of: Callable[[Any], PriorLearner]) -> InformedMethod:
     return InformedMethod("memory", build, METHODS["hora"].shape)
 
 
-PRIOR_VARIANTS: dict[str, InformedMethod] = {
-    "population": _method(_population),
-    "last-visit": _method(_last_visit),
+LEARNERS: dict[str, Callable[[SkillPrompts], PriorLearner]] = {
+    "population": _population,
+    "last-visit": _last_visit,
     **{
-        f"{name}-{worth}": _method(partial(learner_of, concentration=float(worth)))
+        f"{name}-{worth}": partial(learner_of, concentration=float(worth))
         for name, learner_of in (
             ("level", _level),
             ("logistic", _logistic),
@@ -103,4 +103,7 @@ PRIOR_VARIANTS: dict[str, InformedMethod] = {
         for worth in CONCENTRATIONS
     },
 }
-"""HORA with each of the five priors of `theory.allocation.learned_priors`; the number is what a predicted rate is worth, in rollouts."""
+"""The five priors of `theory.allocation.learned_priors`; the number is what a predicted rate is worth, in rollouts."""
+
+PRIOR_VARIANTS = {name: _method(learner_of) for name, learner_of in LEARNERS.items()}
+"""HORA with each of them."""

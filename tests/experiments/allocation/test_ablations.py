@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -11,10 +12,10 @@ from scipy.stats import binom
 from experiments.allocation import yield_and_norm
 from experiments.allocation.ablation_regimes import COVERAGE_REGIMES, PILOT_VARIANTS
 from experiments.allocation.ablation_report import differences, verdict
-from experiments.allocation.prior_variants import PRIOR_VARIANTS
+from experiments.allocation.prior_variants import LEARNERS, PRIOR_VARIANTS, levels
 from experiments.allocation.regimes import SkillRegime
 from experiments.allocation.report import Row, over
-from experiments.allocation.worlds import draw_skill_prompts
+from experiments.allocation.worlds import SkillPrompts, draw_skill_prompts
 from experiments.allocation_ablations import RULES, Config, jobs, main
 from tests.experiments.allocation.commands import assert_refused, smoke_report
 from tests.stat_asserts import assert_mean, assert_rejected
@@ -131,6 +132,33 @@ def test_every_variant_cell_and_form_is_run() -> None:
     assert {job.rule for job in priors} == {"uniform", "hora", *PRIOR_VARIANTS}
     families = {"easy", "hard", "spread", "hard-and-spread"}
     assert {job.setting.name.removesuffix("-rate-0.15") for job in priors} == families
+
+
+def test_priors_see_the_difficulty_of_the_prompts_that_are_trained_on() -> None:
+    """Ten prompts, whose held-out others are out of their order: fifths, like prompts by difficulty, and what each prediction is worth."""
+    hard = jnp.array([3.0, -1.0, 4.0, 1.5, -5.0, 9.0, 2.6, 7.0, 5.5, 8.0])
+    difficulty = jnp.concatenate([hard, -hard])
+    prompts = SkillPrompts(jnp.ones((20, 2)), difficulty, jnp.float32(1), jnp.int32(0))
+    assert levels(prompts).tolist() == [2, 0, 2, 1, 0, 4, 1, 3, 3, 4]
+    right = jnp.array([1.0, 2, 0, 1, 4, 0, 1, 0, 1, 0])
+    believed = {
+        name: learner_of(prompts)(right, 4 - right) for name, learner_of in LEARNERS.items()
+    }
+    for name, prior in believed.items():
+        if name[-1].isdigit():
+            np.testing.assert_allclose(prior.a + prior.b, float(name[-1]), rtol=1e-5)
+    rates = {name: (prior.a / (prior.a + prior.b))[:, 0] for name, prior in believed.items()}
+    # (1 + S) / (2 + S + F): over a level, over the population, and of a visit that counts by half.
+    np.testing.assert_allclose(rates["level-2"][:3], [2 / 10, 7 / 10, 2 / 10], rtol=1e-5)
+    np.testing.assert_allclose(rates["level-8"], rates["level-2"], rtol=1e-5)
+    np.testing.assert_allclose(rates["last-visit"], (1 + right / 2) / 4, rtol=1e-5)
+    assert np.ptp(rates["population"]) == 0
+    for name in ("logistic-2", "logistic-8"):
+        assert (np.diff(rates[name][np.argsort(hard)]) < 0).all()
+    gaps = (hard[:, None] - hard[None, :]) / hard.std()
+    weights = np.exp(-(gaps**2) / 0.02)
+    near = (1 + weights @ right) / (2 + weights.sum(axis=1) * 4)
+    np.testing.assert_allclose(rates["neighbours-8"], near, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from theory.protocols import Allocator
 
 B, N, PROBE = 5, 8, 4
 RATES = np.linspace(0, 1, 15)
-DISCOUNT = 0.5
+DISCOUNT = 0.75
 
 Prompt = tuple[int, int, int, int]
 PROMPTS = st.lists(
@@ -97,7 +97,7 @@ def test_equal_priors_play_the_same_rounds(law: BetaMixture) -> None:
 
 
 def test_priors_are_learned_from_what_was_drawn() -> None:
-    """Every group of four epochs again in fractions: Beta(1 + S / 2, 1 + F / 2), where S halves before a visit is added."""
+    """Every group of four epochs again in fractions: Beta(1 + lam S, 1 + lam F), lam = 3/4, where S is multiplied by lam before a visit is added."""
 
     def last_visit(s: jax.Array, f: jax.Array) -> BetaMixture:
         return learned_priors.last_visit_prior(s, f, DISCOUNT)
@@ -114,7 +114,7 @@ def test_priors_are_learned_from_what_was_drawn() -> None:
         unlearned: list[list[Fraction]] = []
         for prompt in ready:
             s, f = (int(part[prompt]) for part in probes.results)
-            a, b = (1 + each / 2 for each in remembered[prompt])
+            a, b = (1 + each * 3 / 4 for each in remembered[prompt])
             rows.append([marginal(a + s, b + f, column) for column in range(B * N)])
             unlearned.append([marginal(Fraction(1 + s), Fraction(1 + f), c) for c in range(B * N)])
         shares = rest.requests.additional[ready].tolist()
@@ -122,7 +122,7 @@ def test_priors_are_learned_from_what_was_drawn() -> None:
         flat += shares == greedy(unlearned, B * (N - PROBE))
         for prompt in ready:
             for side, part in enumerate((rest.groups.successes, rest.groups.failures)):
-                remembered[prompt][side] = remembered[prompt][side] / 2 + int(part[prompt])
+                remembered[prompt][side] = remembered[prompt][side] * 3 / 4 + int(part[prompt])
     assert 3 <= flat < 9  # nothing is known in the first epoch
 
 
