@@ -69,6 +69,9 @@ OTHERS: dict[str, Callable[[], Allocator]] = {
     "hora in pilot-commit": lambda: compositions.hora_in_pilot_commit(B, 4, 8, cap=24),
 }
 
+SUBSETS = {"reinforce-ada": 4, "pods": 4}
+"""Methods that train on so many of the rollouts of a group."""
+
 METHODS = FIXED | MIXED | OTHERS
 BUDGET = 101
 
@@ -110,6 +113,15 @@ def test_nothing_is_lost(name: str) -> None:
         groups = update[-1].groups
         sizes = (groups.successes + groups.failures)[groups.ready]
         assert groups.ready.sum() <= B
+        if name in SUBSETS:
+            # The largest variance that so many of the pool can have.
+            most = SUBSETS[name]
+            pools = zip(groups.pool_successes, groups.pool_failures, strict=True)
+            for place, (s, f) in enumerate(pools):
+                size = min(most, int(s + f))
+                best = max(x * (size - x) for x in range(max(size - f, 0), min(size, s) + 1))
+                kept = int(groups.successes[place]), int(groups.failures[place])
+                assert sum(kept) == size and kept[0] * kept[1] == best
         if name in FIXED:
             assert groups.ready.sum() == B and sizes.sum() == B * N
             assert sum(each.requests.additional.sum() for each in update) == B * N

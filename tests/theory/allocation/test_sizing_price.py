@@ -24,9 +24,15 @@ from theory.allocation.assembly import AllocatorState
 from theory.allocation.memories import Memories, best_memory
 from theory.allocation.policies import predictive_sizing
 from theory.allocation.population import flat_grid
-from theory.allocation.priors import BetaMixture
+from theory.allocation.priors import BetaMixture, mixture
 from theory.allocation.records import Decision, Reason
-from theory.allocation.sized_groups import SizedProspects, drawn_to_the_end
+from theory.allocation.sized_groups import (
+    SizedProspects,
+    drawn_to_the_end,
+    energy_worth,
+    sized_groups,
+    sized_prospects,
+)
 from theory.exact.allocation.fresh_stream import optimum, priced_values, renewal
 
 # A price is found by halving [0, 1/2] 18 times.
@@ -98,6 +104,19 @@ def test_the_price_of_groups_of_any_size_is_exact() -> None:
 def test_planted_prices_are_rejected(twin: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError):
         check_pool(twin)
+
+
+def test_what_is_worth_exactly_nothing_is_not_drawn_for() -> None:
+    """Prompts that are never mixed, and free rollouts."""
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            never = mixture((), ((0.3, 0.0), (0.7, 1.0)))
+            nothing = jnp.zeros(2)
+            groups = sized_groups(never, nothing, nothing, energy_worth(4))
+            found = sized_prospects(groups, nothing)
+        for number in range(4):
+            assert not np.asarray(found.draws)[number, :, [0, number]].any()
+        assert not np.asarray(found.value).any() and not np.asarray(found.chance).any()
 
 
 def test_requests_are_what_the_prospects_say_at_every_count() -> None:

@@ -87,8 +87,8 @@ def filing(screening: Screening) -> Filing:
     # By the share of wrong ones, since 1 - upper is rounded: the end belongs to the band.
     too_hard, too_easy = rate < screening.lower, rate[::-1] < screening.upper
     commit = ~too_hard & ~too_easy
-    # As coded the check for eviction is made of every pilot, the band's included.
-    return Filing(commit, too_hard, too_easy & ~too_hard, rate >= screening.evict)
+    # Where the ends of the band have crossed, above it comes before below it. As coded the check for eviction is made of every pilot, the band's included.
+    return Filing(commit, too_hard & ~too_easy, too_easy, rate >= screening.evict)
 
 
 def filed(

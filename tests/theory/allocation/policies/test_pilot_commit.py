@@ -91,6 +91,27 @@ def test_the_upper_end_belongs_to_the_band(upper: float, right: int, wrong: int)
     assert files.commit[right] and files.too_easy[right + 1] and not files.too_easy[right]
 
 
+@pytest.mark.parametrize("evict", [0.6, 1.0])
+@pytest.mark.parametrize("upper", [0.0, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("lower", [0.0, 0.125, 0.5, 0.875])
+def test_every_count_is_filed_once_and_as_the_rule_decides(
+    lower: float, upper: float, evict: float
+) -> None:
+    """Crossed bands included, in which nothing is committed."""
+    right = np.arange(9)
+    options = {"lower": lower, "upper": upper, "evict": evict}
+    decided = names(
+        allocate(jnp.asarray(right), jnp.asarray(8 - right), 10**6, 8, 4, **options).decision
+    )
+    files = filing(Screening(8, 4, **options))
+    of = {"commit": files.commit, "defer": files.too_hard}
+    for s in right:
+        kinds = [name for name, kind in of.items() if kind[s]] + ["skip"] * bool(files.too_easy[s])
+        assert len(kinds) == 1
+        expected = "evict" if kinds == ["skip"] and files.evict[s] else kinds[0]
+        assert decided[s] == expected
+
+
 @pytest.mark.parametrize("wide", [False, True])
 def test_equal_variances_go_by_position(wide: bool) -> None:
     """s of n and n - s of n have one variance, whoever stands first."""

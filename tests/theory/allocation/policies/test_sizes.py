@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from theory.allocation.policies import ar3po, knapsack, pods, reinforce_ada, speed, vip
 from theory.allocation.records import Decision
+from theory.allocation.sources import epochs
 
 RATES = st.lists(
     st.sampled_from([0.0, 0.02, 0.1, 0.25, 0.5, 0.7, 0.97, 1.0]), min_size=3, max_size=3
@@ -101,6 +102,14 @@ def test_vip_compares_the_next_rollouts_exactly() -> None:
         )
     assert (np.asarray(found).sum(axis=1) == 1).all()
     np.testing.assert_array_equal(np.asarray(found)[distinct, 0], np.array(first)[distinct])
+
+
+def test_the_largest_group_of_vip_is_four_times_the_mean() -> None:
+    """One prompt that is worth all the rollouts gets 4 n of B n, and every other one shares in the rest."""
+    rates = jnp.asarray([1e-6, 1e-6, 0.5, 1e-6, 1e-6, 1e-6])
+    allocator = vip.allocator(6, 8, epochs(), lambda belief: rates)
+    found = allocator.propose(allocator.init(jax.random.key(0), 6), 10**6)
+    assert found.additional.tolist() == [4, 3, 32, 3, 3, 3]
 
 
 MASK = jax.jit(pods.max_variance_mask, static_argnums=1)
