@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from experiments.allocation.moments import success_probability
 from experiments.allocation.quadrature import rates
 from experiments.allocation.regimes import Population
-from theory.exact.allocation.arms import GroupReward, effective, repeated_groups
+from theory.exact.allocation.arms import GroupReward, repeated_groups
 from theory.exact.allocation.fresh_stream import priced_values
 from theory.exact.allocation.remembered import Visits, untouched_values
 from theory.exact.allocation.remembered_sizes import sized_values
@@ -28,59 +28,21 @@ Values = Callable[[Float64[np.ndarray, " M"]], Float64[np.ndarray, " M"]]
 
 
 class PoolBound:
-    """Upper bounds on the effective groups of a pool of groups of n, by budget."""
-
-    def __init__(
-        self,
-        population: Population,
-        group_size: int,
-        num_prompts: int,
-        updates: int,
-        reward: GroupReward = effective,
-    ) -> None:
-        """Price the pool.
-
-        Args:
-            population: that the prompts are drawn from.
-            group_size: n.
-            num_prompts: of the pool.
-            updates: most groups of a prompt.
-            reward: of a complete group, instead of 1 for an effective one.
-        """
-        arm = repeated_groups(success_probability(population), group_size, updates, reward)
-        highest = float(max(arm.reward_success.max(), arm.reward_failure.max())) / group_size
-        self._prices: Float64[np.ndarray, " M"] = np.linspace(0, highest, 129)
-        values, _ = priced_values(arm, self._prices)
-        self._worth: Float64[np.ndarray, " M"] = num_prompts * values[0]
-
-    def groups(self, budget: int) -> float:
-        """Most effective groups, or most reward, that any rule can expect.
-
-        Args:
-            budget: rollouts.
-
-        Returns:
-            The smallest of the bounds that the prices give; each is valid.
-        """
-        return float(np.min(self._prices * budget + self._worth))
-
-
-class SizedPoolBound:
-    """The same where groups may have any size up to a largest one."""
+    """Upper bounds on what a pool is worth, by budget."""
 
     def __init__(self, values: Values, num_prompts: int) -> None:
         """Price the pool.
 
         Args:
-            values: of a prompt: `stopped_groups` or `fixed_groups`.
+            values: of a prompt: `whole_groups`, `stopped_groups` or `fixed_groups`.
             num_prompts: of the pool.
         """
         self._values, self._num_prompts = values, num_prompts
         # No rollout is worth more than half of one: sqrt(s f) <= (s + f) / 2, and the second outcome takes two rollouts.
-        self._prices: Float64[np.ndarray, " M"] = np.linspace(0, 0.5, 17)
+        self._prices: Float64[np.ndarray, " M"] = np.linspace(0, 0.5, 9)
         self._worth = num_prompts * values(self._prices)
 
-    def groups(self, budget: int) -> float:
+    def most(self, budget: int) -> float:
         """Most reward that any rule can expect.
 
         Args:
@@ -99,6 +61,24 @@ class SizedPoolBound:
             order = np.argsort(prices := np.concatenate([self._prices, between]))
             worth = np.concatenate([self._worth, self._num_prompts * self._values(between)])
             self._prices, self._worth = prices[order], worth[order]
+
+
+def whole_groups(
+    population: Population, group_size: int, updates: int, reward: GroupReward
+) -> Values:
+    """Of a prompt whose groups are all of n rollouts.
+
+    Args:
+        population: that it is drawn from.
+        group_size: n.
+        updates: most groups.
+        reward: of a complete group.
+
+    Returns:
+        The values, exact.
+    """
+    arm = repeated_groups(success_probability(population), group_size, updates, reward)
+    return lambda prices: priced_values(arm, prices)[0][0]
 
 
 def stopped_groups(

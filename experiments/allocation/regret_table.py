@@ -20,9 +20,9 @@ from experiments.allocation.methods import HORA_CAP, Information
 from experiments.allocation.moments import success_probability
 from experiments.allocation.pool_bound import (
     PoolBound,
-    SizedPoolBound,
     fixed_groups,
     stopped_groups,
+    whole_groups,
 )
 from experiments.allocation.regimes import POPULATIONS
 from experiments.allocation.static_methods import SIZING, STATIC_METHODS, wrong_name
@@ -124,7 +124,7 @@ def stream_rate(population: str, groups: Groups, currency: str) -> float:
 
 
 @cache
-def memory_bound(pool: Pool, groups: Groups, currency: str) -> PoolBound | SizedPoolBound:
+def memory_bound(pool: Pool, groups: Groups, currency: str) -> PoolBound:
     """What a rule with memory can have at most.
 
     Args:
@@ -136,10 +136,8 @@ def memory_bound(pool: Pool, groups: Groups, currency: str) -> PoolBound | Sized
         The bound by budget.
     """
     law, reward = LAWS[pool.population], CURRENCIES[currency]
-    if groups.form == "whole":
-        return PoolBound(law, groups.largest, pool.num_prompts, pool.updates, reward)
-    values = stopped_groups if groups.form == "stopped" else fixed_groups
-    return SizedPoolBound(values(law, groups.largest, pool.updates, reward), pool.num_prompts)
+    values = {"whole": whole_groups, "stopped": stopped_groups, "fixed": fixed_groups}[groups.form]
+    return PoolBound(values(law, groups.largest, pool.updates, reward), pool.num_prompts)
 
 
 def best(
@@ -159,7 +157,7 @@ def best(
     """
     if information != "memory":
         return stream_rate(pool.population, groups, currency)
-    return 1000 * memory_bound(pool, groups, currency).groups(rollouts) / rollouts
+    return 1000 * memory_bound(pool, groups, currency).most(rollouts) / rollouts
 
 
 def rows(

@@ -5,7 +5,7 @@ rule). A visit draws one rollout after the other and ends at any size from `leas
 most `visits` of them. With S and F seen in earlier visits, s and f in this one and r visits left after it,
 
     W(S, F, s, f, r) = max(0, stop, draw)
-    stop = worth(s, f) + W(S + s, F + f, 0, 0, r)                            where s + f >= least
+    stop = max(0, worth(s, f)) + W(S + s, F + f, 0, 0, r)                            where s + f >= least
     draw = -price + mean W(S, F, s + 1, f, r) + (1 - mean) W(S, F, s, f + 1, r)         where s + f < largest
 
 and mean the posterior mean after S + s and F + f. An untouched prompt has W(0, 0, 0, 0) of its first visit. Histories grow with visits times sizes; after `horizon` rollouts the success rate is told for
@@ -115,14 +115,14 @@ def _gone_on(
 ) -> Float64[np.ndarray, "K R M"]:
     """Values inside visits: leave, end the visit, or draw."""
     (earlier_s, earlier_f), (s, f) = level.earlier, level.visit
-    stopping = worth(s, f)[:, None, None] + empty[earlier_s + s, :-1]
+    stopping = np.maximum(worth(s, f), 0)[:, None, None] + empty[earlier_s + s, :-1]
     stopping = np.where((s + f >= visits.least)[:, None, None], stopping, 0)
     draws = s + f < visits.largest
     rows = earlier_s[draws], earlier_f[draws], s[draws]
     p = mean[rows[0] + rows[2]][:, None, None]
     success = under_way[later.number[rows[0], rows[1], rows[2] + 1]]
     failure = under_way[later.number[rows]]
-    values = np.maximum(stopping, 0)
+    values = stopping
     drawing = p * success + (1 - p) * failure - prices
     values[draws] = np.maximum(values[draws], drawing)
     return values

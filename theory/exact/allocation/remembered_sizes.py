@@ -2,7 +2,7 @@
 
 With S and F seen of the prompt so far and r visits left,
 
-    W(S, F, r) = max(0, max over m of  -price m + E[worth(k, m - k) + W(S + k, F + m - k, r - 1)]),     k successes of the m rollouts, Beta-Binomial or a mixture
+    W(S, F, r) = max(0, max over m of  -price m + E[max(0, worth(k, m - k)) + W(S + k, F + m - k, r - 1)]),     k successes of the m rollouts, Beta-Binomial or a mixture
 
 over sizes m from `least` to `largest`. It is a part of the class of `remembered.untouched_values`, which may look at every rollout. The success rate is told after `horizon` rollouts or more, so
 the values bound those of the class from above here too, and are exact where no visit begins after it.
@@ -36,7 +36,7 @@ def sized_values(
     check_visits(rates, visits)
     sizes = range(visits.least, visits.largest + 1)
     outcomes = {m: binom.pmf(np.arange(m + 1), m, rates.right[:, None]) for m in sizes}
-    rewards = {m: worth(np.arange(m + 1), m - np.arange(m + 1)) for m in sizes}
+    rewards = {m: np.maximum(worth(np.arange(m + 1), m - np.arange(m + 1)), 0) for m in sizes}
     posterior = posteriors(rates, visits.horizon + visits.largest - 1)
     known = np.max([outcomes[m] @ rewards[m][:, None] - m * prices for m in sizes], axis=0)
     fresh = np.maximum(known, 0)

@@ -36,8 +36,8 @@ def means(s: np.ndarray, f: np.ndarray) -> np.ndarray:
 
 
 def uneven(s: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """No symmetry to hide behind."""
-    return np.sqrt(s * f) + 0.1 * s * (f > 0)
+    """No symmetry to hide behind; an unmixed group is better dropped."""
+    return np.sqrt(s * f) + 0.1 * s * (f > 0) - 0.2 * (s * f == 0)
 
 
 Pair = tuple[float, float]
@@ -52,7 +52,7 @@ def all_policies(
     found = {(0.0, 0.0)}
     here = moment(seen_s + s, seen_f + f)
     if s + f >= visits.least:
-        value = here * float(worth(np.array([s]), np.array([f]))[0])
+        value = here * max(0.0, float(worth(np.array([s]), np.array([f]))[0]))
         for reward, cost in all_policies((seen_s + s, seen_f + f), (0, 0), left, visits, worth):
             found.add((reward + value, cost))
     begins = s + f == 0
@@ -93,7 +93,7 @@ def sizes_by_recursion(
         for outcomes in itertools.product((0, 1), repeat=m):
             s, f = sum(outcomes), m - sum(outcomes)
             after = (seen[0] + s, seen[1] + f)
-            total += moment(*after) * float(worth(np.array([s]), np.array([f]))[0])
+            total += moment(*after) * max(0.0, float(worth(np.array([s]), np.array([f]))[0]))
             total += sizes_by_recursion(after, left - 1, visits, worth, price)
         best = max(best, total)
     return best
