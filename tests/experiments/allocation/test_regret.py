@@ -43,6 +43,8 @@ from theory.protocols import Allocator
 
 Maker = Callable[[Population, int, int, GroupReward], Values]
 
+SKEWED = Population("skewed", betas=((0.7, 0.4, 1.7),), points=((0.3, 0.9),))
+
 LAWS = {population.name: population for population in POPULATIONS}
 
 
@@ -56,7 +58,7 @@ def test_the_bound_of_a_pool_is_that_of_the_relaxation(reward: GroupReward) -> N
         assert truth - 1e-12 <= pool.most(budget) <= truth + 1e-4 * budget
 
 
-@pytest.mark.parametrize("population", POPULATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("population", (*POPULATIONS, SKEWED), ids=lambda each: each.name)
 def test_places_of_a_population_have_its_moments(population: Population) -> None:
     s, f = (part.ravel() for part in np.indices((17, 17)))
     law = rates(population)
