@@ -37,7 +37,7 @@ class Enumeration(NamedTuple):
         alpha: exponent.
         missing_p: [P] base probability of what was not followed.
         missing_q: [P] the same under temperature.
-        missing_power: [P] upper bound on its sum of p^alpha.
+        log_missing_power: [P] log of an upper bound on its sum of p^alpha; -inf where nothing is missing.
     """
 
     prompt_of: Int[np.ndarray, " M"]
@@ -48,7 +48,7 @@ class Enumeration(NamedTuple):
     alpha: float
     missing_p: Float64[np.ndarray, " P"]
     missing_q: Float64[np.ndarray, " P"]
-    missing_power: Float64[np.ndarray, " P"]
+    log_missing_power: Float64[np.ndarray, " P"]
 
 
 class Bounds(NamedTuple):
@@ -133,7 +133,8 @@ def _enumerate_group(
         np.arange(num_prompts), np.zeros((num_prompts, model.horizon), np.int32), zeros, zeros
     )
     found: list[tuple[np.ndarray, ...]] = []
-    missing = np.zeros((3, num_prompts))
+    missing_p, missing_q = np.zeros(num_prompts), np.zeros(num_prompts)
+    log_missing_power = np.full(num_prompts, -np.inf)
     for depth in range(model.horizon):
         log_laws, log_z = _host_laws(laws, alpha, len(now.log_p))
         children_p = now.log_p[:, None] + log_laws
@@ -156,14 +157,10 @@ def _enumerate_group(
             )
         )
         lost, _ = np.nonzero(dropped)
-        for row, mass in enumerate(
-            (
-                np.exp(children_p[dropped]),
-                np.exp(children_q[dropped]),
-                np.exp(alpha * children_p[dropped]),
-            )
-        ):
-            np.add.at(missing[row], now.prompt_of[lost], mass)
+        prompt_of_lost = now.prompt_of[lost]
+        np.add.at(missing_p, prompt_of_lost, np.exp(children_p[dropped]))
+        np.add.at(missing_q, prompt_of_lost, np.exp(children_q[dropped]))
+        np.logaddexp.at(log_missing_power, prompt_of_lost, alpha * children_p[dropped])
         parents, tokens = np.nonzero(possible & ~done & likely)
         if not len(parents):
             break
@@ -181,6 +178,7 @@ def _enumerate_group(
         state, laws = _follow(model, state, *(jnp.asarray(part, jnp.int32) for part in padded))
     columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     prompt_of, tokens, lengths, log_p, log_q = columns
+    missing = (missing_p, missing_q, log_missing_power)
     return Enumeration(prompt_of, tokens, lengths, log_p, log_q, alpha, *missing)
 
 
@@ -193,9 +191,7 @@ def power_weights(found: Enumeration) -> Float64[np.ndarray, " M"]:
     Returns:
         [M]; they sum to 1 over each prompt.
     """
-    highest = np.full(len(found.missing_p), -np.inf)
-    np.maximum.at(highest, found.prompt_of, found.log_p)
-    weights = np.exp(found.alpha * (found.log_p - highest[found.prompt_of]))
+    weights = np.exp(found.alpha * (found.log_p - _highest(found)[found.prompt_of]))
     return weights / _total(found, weights)[found.prompt_of]
 
 
@@ -239,10 +235,12 @@ def power_bounds(found: Enumeration, values: Float64[np.ndarray, " M"]) -> Bound
 
             F / (S + M)  <=  E  <=  (F + M) / (S + M).
     """
-    powers = np.exp(found.alpha * found.log_p)
+    # In units of the largest, since large powers of small numbers are no doubles.
+    unit = np.maximum(found.alpha * _highest(found), found.log_missing_power)
+    powers = np.exp(found.alpha * found.log_p - unit[found.prompt_of])
+    missing = np.exp(found.log_missing_power - unit)
     total, known = _total(found, powers), _total(found, powers * values)
-    all_of_it = total + found.missing_power
-    return Bounds(known / all_of_it, (known + found.missing_power) / all_of_it)
+    return Bounds(known / (total + missing), (known + missing) / (total + missing))
 
 
 def kl_power_temperature(found: Enumeration) -> Float64[np.ndarray, " P"]:
@@ -274,6 +272,13 @@ def mean_under(
         [P].
     """
     return _total(found, weights * values) / _total(found, weights)
+
+
+def _highest(found: Enumeration) -> Float64[np.ndarray, " P"]:
+    """Largest log p of each prompt's completions."""
+    highest = np.full(len(found.missing_p), -np.inf)
+    np.maximum.at(highest, found.prompt_of, found.log_p)
+    return highest
 
 
 def _total(found: Enumeration, values: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " P"]:

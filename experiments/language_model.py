@@ -11,7 +11,9 @@ from experiments.model_argument import BUILTIN, LoadedModel, load_model
 from experiments.pretraining import MODEL_FOLDER
 from experiments.prompts import Prompt, PromptSource, padded, read_prompts, task_prompts
 from models import shipped
+from models.pretrained.json_fields import Fields, read_json
 from models.pretrained.load import Loaded, load_folder
+from models.pretrained.own_format import CONFIG_FILE
 from models.tabular.context_model import ContextModel
 from models.tasks.registry import task as find_task
 from models.tasks.task import Task
@@ -110,6 +112,24 @@ def load_transformer(argument: str, max_new_tokens: int | None = None) -> Loaded
     if max_new_tokens is not None and not 1 <= max_new_tokens <= MAX_HORIZON:
         raise InvalidInput(f"--max-new-tokens {max_new_tokens}: must be in 1..{MAX_HORIZON}")
     return load_folder(weights_folder(argument), max_new_tokens)
+
+
+def check_has_task(argument: str) -> None:
+    """Refuse a transformer that was trained on no task, by its configuration alone.
+
+    Args:
+        argument: MODEL of the command line; of others than transformers nothing is said.
+
+    Raises:
+        InvalidInput: its configuration names no task.
+    """
+    if not is_transformer(argument):
+        return
+    path = weights_folder(argument) / CONFIG_FILE
+    if not Fields(str(path), read_json(path)).inner("about").has("task"):
+        raise InvalidInput(
+            f"model '{argument}': belongs to no task, give a shipped transformer or one that `pretrain` made"
+        )
 
 
 def weights_folder(argument: str) -> Path:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from experiments import tables
 from experiments.command_line import Words, program
 from experiments.json_output import write_json
-from experiments.language_model import is_transformer, load_transformer
+from experiments.language_model import check_has_task, is_transformer, load_transformer
 from experiments.model_argument import load_model
 from experiments.model_identity import WithModels, model_digests, with_models
 from experiments.output import STDOUT, check_writable
@@ -191,8 +191,6 @@ def _subject(config: Config, name: str) -> tuple[SequenceModel, Prompts, Prompts
     if not is_transformer(name):
         return ContextModel.from_table(load_model(name).table), NO_PROMPT, NO_PROMPT
     loaded = load_transformer(name)
-    if "task" not in loaded.about:
-        raise InvalidInput(f"model '{name}': belongs to no task, give one that `pretrain` made")
     task = find_task(loaded.about["task"])
     train = task.prompts("train", config.train_prompts, seed=config.seed)
     test = task.prompts("test", config.test_prompts, seed=config.seed)
@@ -265,6 +263,7 @@ def _check(config: Config) -> None:
     if not 0 <= config.seed < 2**32:
         raise InvalidInput(f"--seed {config.seed}: must be in 0..{2**32 - 1}")
     for name in config.models:
+        check_has_task(name)
         if not is_transformer(name):
             load_model(name)
 

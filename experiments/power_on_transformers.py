@@ -19,7 +19,12 @@ from experiments.command_line import Floats, Words, program, unknown
 from experiments.enumerated_truth import enumerate_completions, kl_power_temperature
 from experiments.exact_from_samples import from_samples
 from experiments.json_output import write_json
-from experiments.language_model import LanguageModel, PromptSource, load_language_model
+from experiments.language_model import (
+    LanguageModel,
+    PromptSource,
+    check_has_task,
+    load_language_model,
+)
 from experiments.model_identity import WithModels, model_digests, with_models
 from experiments.output import STDOUT, check_writable, make_folder
 from experiments.progress import Progress
@@ -41,6 +46,7 @@ from models.tasks.task import Task
 from paper_figures.build import FIGURES, LAYOUTS, draw_to_files, write_table
 from paper_figures.columns import schema
 from theory.errors import InvalidInput
+from theory.exact.laws import MAX_ALPHA
 
 FIGURE = "power_on_transformers"
 
@@ -174,6 +180,7 @@ def load(config: Config) -> tuple[LanguageModel, Task]:
         InvalidInput: there is no such model, or it belongs to no task.
     """
     source = PromptSource(num=config.num_prompts)
+    check_has_task(config.model)
     loaded = load_language_model(config.model, source, None)
     if loaded.task is None or loaded.toy is not None:
         raise InvalidInput(
@@ -299,6 +306,8 @@ def _check(config: Config) -> None:
                 raise InvalidInput(
                     f"{option} {alpha:g}: must be at least 1, below it there is no truth"
                 )
+            if alpha > MAX_ALPHA:
+                raise InvalidInput(f"{option} {alpha:g}: must be at most {MAX_ALPHA:g}")
         if list(alphas) != sorted(set(alphas)):
             listed = ",".join(f"{alpha:g}" for alpha in alphas)
             raise InvalidInput(f"{option} {listed}: must ascend, each once")
@@ -318,6 +327,8 @@ def _check(config: Config) -> None:
     for name in config.methods:
         if name not in METHODS:
             raise unknown("method", name, METHODS)
+    if len(set(config.methods)) < len(config.methods):
+        raise InvalidInput(f"--methods {','.join(config.methods)}: name each once")
 
 
 PRESETS: Mapping[str, Arguments] = {

@@ -111,12 +111,12 @@ def test_what_is_missing_accounts_for_the_rest(alpha: float, threshold: float) -
     assert np.exp(found.log_q).sum() + found.missing_q[0] == pytest.approx(1, abs=1e-9)
     log_Z = power_law(unroll(TOY), alpha).log_Z
     missing = np.exp(log_Z) - np.exp(alpha * found.log_p).sum()
-    assert missing <= found.missing_power[0] * (1 + 1e-6)
+    assert missing <= np.exp(found.log_missing_power[0]) * (1 + 1e-6)
     if alpha == 1:
-        np.testing.assert_allclose(found.missing_power, found.missing_p, rtol=1e-12)
+        np.testing.assert_allclose(np.exp(found.log_missing_power), found.missing_p, rtol=1e-12)
     else:
         # Strictly less: what is missing branches.
-        assert missing < found.missing_power[0] < found.missing_p[0]
+        assert missing < np.exp(found.log_missing_power[0]) < found.missing_p[0]
     for seed in range(8):
         truths = expectations(TOY, alpha, coin(seed))
         for law, bounds in enumerate(BOUNDS):
@@ -148,6 +148,18 @@ def test_every_eos_ends_a_completion() -> None:
     found = enumerate_completions(model, EMPTY, 2.0, 1e-30, track)
     listed = enumerate_sequences((base_law(unroll(table)),)).sequences
     assert sorted(sequences(found)) == sorted(map(tuple, listed))
+
+
+@pytest.mark.parametrize("alpha", [300.0, 1e6])
+def test_powers_too_small_for_a_double_have_their_law_too(alpha: float) -> None:
+    found = coarse(alpha, 0.1)
+    assert (np.exp(alpha * found.log_p) == 0).any() and found.log_missing_power[0] > -np.inf
+    for seed in range(4):
+        low, high = power_bounds(found, values_of(found, coin(seed)))
+        truth = expectations(TOY, alpha, coin(seed))[2]
+        assert low[0] == pytest.approx(truth, abs=1e-9) and high[0] == pytest.approx(
+            truth, abs=1e-9
+        )
 
 
 def test_bounds_are_reached_by_the_worst_that_could_be_missing() -> None:
@@ -201,13 +213,14 @@ def test_several_prompts_are_each_alone(monkeypatch: pytest.MonkeyPatch) -> None
         own = together.prompt_of == place
         for field in ("tokens", "lengths", "log_p", "log_q"):
             np.testing.assert_array_equal(getattr(together, field)[own], getattr(alone, field))
-        for field in ("missing_p", "missing_q", "missing_power"):
+        for field in ("missing_p", "missing_q", "log_missing_power"):
             ours, theirs = getattr(together, field)[place], getattr(alone, field)[0]
-            assert ours == pytest.approx(theirs, rel=1e-12) and ours > 0
+            assert ours == pytest.approx(theirs, rel=1e-12)
+            assert ours > (-np.inf if field.startswith("log") else 0)
     assert len(set(together.missing_p)) == 3
     monkeypatch.setattr(enumerated_truth, "GROUP", 2)
     grouped = enumerate_completions(TOY_MODEL, padded(prompts), 2.0, 0.05, track)
-    np.testing.assert_array_equal(grouped.missing_power, together.missing_power)
+    np.testing.assert_array_equal(grouped.log_missing_power, together.log_missing_power)
     # In another order.
     seen = [
         set(zip(found.prompt_of.tolist(), sequences(found), found.log_q.tolist(), strict=True))

@@ -14,6 +14,7 @@ from experiments.twist_fits import Prompts
 from experiments.twist_summary import MEASURED, NO_TWIST, summary_of
 from models.tabular.context_model import ContextModel
 from models.tabular.toys import toy_e
+from tests.models.pretrained.published import PUBLISHED
 
 # Whole runs of the experiment.
 pytestmark = pytest.mark.slow
@@ -96,6 +97,7 @@ def test_the_summary_is_of_variances_within_prompts() -> None:
     [
         (["--alpha", "0"], "alpha 0"),
         (["--num-populations", "1"], "--num-populations 1"),
+        (["--models", str(PUBLISHED / "gpt2")], "belongs to no task, give a shipped transformer"),
         (["--seed", "-1"], "--seed -1: must be in 0..4294967295"),
         (["--learning-rate", "0"], "--learning-rate 0"),
         (["--models", "builtin:toy-z"], "toy-z"),

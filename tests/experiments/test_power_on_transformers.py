@@ -14,6 +14,7 @@ from experiments.power_on_transformers import METHODS, experiment, load, main
 from experiments.runner import RunOptions, run_experiment
 from paper_figures.build import LAYOUTS, read_table
 from paper_figures.columns import schema
+from tests.models.pretrained.published import PUBLISHED
 
 WORDS = (
     *("--alphas", "4", "--num-prompts", "2", "--tokens", "24", "--replicates", "2"),
@@ -110,6 +111,9 @@ def test_a_run_that_stops_goes_on_to_the_same_tables(
         (["--alphas", "0.5"], "--alphas 0.5: must be at least 1"),
         (["--alphas", "inf"], "--alphas inf: must be at least 1"),
         (["--alphas", "nan"], "--alphas nan: must be at least 1"),
+        (["--alphas", "1e13"], "--alphas 1e+13: must be at most 1e+12"),
+        (["--methods", "smc,smc"], "--methods smc,smc: name each once"),
+        (["--model", str(PUBLISHED / "llama3")], "belongs to no task, give a shipped transformer"),
         (["--alphas", "2,2"], "--alphas 2,2: must ascend, each once"),
         (["--predicted-alphas", "1.1,0.9"], "--predicted-alphas 0.9: must be at least 1"),
         (["--num-prompts", "1"], "--num-prompts 1: must be at least 2"),

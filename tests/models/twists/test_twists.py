@@ -101,6 +101,8 @@ def test_a_new_head_says_nothing() -> None:
     laws = jax.nn.log_softmax(jax.random.normal(jax.random.key(1), (6, 3)))
     prefixes = Prefixes(jnp.zeros((6, 4), jnp.int32), jnp.zeros(6, jnp.int32), laws)
     np.testing.assert_array_equal(head(prefixes), 0.0)
+    draws = jax.random.normal(jax.random.key(0), (3 * 3 + 4 + 3, 5))
+    np.testing.assert_allclose(head.hidden, draws / 4, rtol=1e-6)  # of 16 features
 
 
 def test_features_are_of_the_law_the_last_tokens_and_the_position() -> None:
