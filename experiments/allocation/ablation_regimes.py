@@ -17,9 +17,9 @@ PILOT_VARIANTS: dict[str, Callable[[int, int], Allocator]] = {
     PUBLISHED: lambda b, n: _pilots(b, n, n // 4),
     "k = n / 8": lambda b, n: _pilots(b, n, n // 8),
     "k = n / 2": lambda b, n: _pilots(b, n, n // 2),
-    "band [0, 3/4]": lambda b, n: _pilots(b, n, n // 4, lower=0.0),
-    "band [1/8, 1]": lambda b, n: _pilots(b, n, n // 4, upper=0.0),
-    "band [3/8, 5/8]": lambda b, n: _pilots(b, n, n // 4, lower=0.375, upper=0.375),
+    "band 0 to 3/4": lambda b, n: _pilots(b, n, n // 4, lower=0.0),
+    "band 1/8 to 1": lambda b, n: _pilots(b, n, n // 4, upper=0.0),
+    "band 3/8 to 5/8": lambda b, n: _pilots(b, n, n // 4, lower=0.375, upper=0.375),
     "no eviction": lambda b, n: _pilots(b, n, n // 4, evict=None),
     "staleness 0": lambda b, n: _pilots(b, n, n // 4, most_stale=0),
     "staleness 1": lambda b, n: _pilots(b, n, n // 4, most_stale=1),
@@ -27,7 +27,8 @@ PILOT_VARIANTS: dict[str, Callable[[int, int], Allocator]] = {
     "staleness 8": lambda b, n: _pilots(b, n, n // 4, most_stale=8),
     "random choice": lambda b, n: _pilots(b, n, n // 4, preference=random),
 }
-"""Pilot-Commit with one switch turned each; as published: k = n / 4, band [1/8, 3/4], eviction at 1, staleness 4, most variance first."""
+"""Pilot-Commit with one switch turned each; as published: k = n / 4, band [1/8, 3/4], eviction at 1, staleness 4, most variance first. No name has a comma: they
+are named in a list."""
 
 COVERAGE_REGIMES = tuple(
     SkillRegime(f"{family}-rate-{rate}", spread, mean, 16, 1024, learning_rate=rate)

@@ -10,15 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from experiments import runner
 from experiments.progress import Progress, track
 from experiments.runner import (
     Checkpoint,
     Experiment,
+    Run,
     RunOptions,
     config_hash,
     read_run,
+    run_and_report,
     run_experiment,
 )
 from experiments.tables import from_rows, schema
@@ -69,6 +72,32 @@ def test_a_damaged_run_says_how_to_mend_it(tmp_path: Path) -> None:
         path.unlink()
         again = run_experiment(EXPERIMENT, Config(), replace(options, force=True))
         assert again.tables["table"] == done.tables["table"]
+
+
+def test_a_report_leaves_stdout_to_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is shown and the folder, then every table or those that are kept; where the JSON takes stdout people read on stderr."""
+    options = RunOptions(results_dir=tmp_path)
+
+    def show(console: Console, done: Run) -> None:
+        console.print(f"{done.tables['table'].num_rows} stages")
+
+    rows = [{"stage": stage, "value": 7 / (stage + 3)} for stage in range(3)]
+    done = run_and_report(EXPERIMENT, Config(), options, str(tmp_path / "out.json"), show)
+    assert capsys.readouterr().out.splitlines() == ["3 stages", str(done.folder)]
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert written == {"table": rows, "first": rows[:1]}
+    again = run_and_report(EXPERIMENT, Config(), options, "-", show, ["first"])
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"first": rows[:1]} and again.folder == done.folder
+    assert "3 stages" in said.err and str(done.folder) in said.err
+    missing = str(tmp_path / "missing" / "out.json")
+    with pytest.raises(InvalidInput):
+        run_and_report(EXPERIMENT, Config(seed=8), options, missing, show)
+    assert len(list((tmp_path / "toy").iterdir())) == 1  # nothing ran
+    run_and_report(EXPERIMENT, Config(), options, None, show)
+    assert capsys.readouterr().out.splitlines() == ["3 stages", str(done.folder)]
 
 
 def files(folder: Path) -> set[str]:

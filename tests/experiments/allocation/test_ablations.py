@@ -128,6 +128,9 @@ def test_every_variant_cell_and_form_is_run() -> None:
     assert {job.setting.name for job in found} >= {regime.name for regime in COVERAGE_REGIMES}
     assert len({regime.name for regime in COVERAGE_REGIMES}) == 12
     assert set(PILOT_VARIANTS) < set(RULES)
+    assert not any(
+        "," in name for name in (*PILOT_VARIANTS, *PRIOR_VARIANTS)
+    )  # the commas of lists
     priors = [job for job in found if job.part == "priors"]
     assert {job.rule for job in priors} == {"uniform", "hora", *PRIOR_VARIANTS}
     families = {"easy", "hard", "spread", "hard-and-spread"}

@@ -1,5 +1,7 @@
 """Exact tables, bounds and targets of the bandit."""
 
+import itertools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -274,3 +276,12 @@ def test_the_smoke_preset_reports_and_resumes(
 ) -> None:
     first = smoke_report(main, tmp_path, capsys)
     assert "Fresh streams" in first and "Prompts that stand still" in first
+    folder = tmp_path / "csv"
+    words = ["--preset", "smoke", "--results-dir", str(tmp_path), "--export", str(folder)]
+    assert main(words) == 0
+    lines = (folder / "pass_at_k.csv").read_text().splitlines()
+    assert lines[0] == "kind,regime,method,seeds,k,pass_at_k,low,high"
+    curve = json.loads((tmp_path / "out.json").read_text())["pass_at_k"]
+    assert [line.split(",")[4] for line in lines[1:]] == [str(row["k"]) for row in curve]
+    for row, after in itertools.pairwise(curve):
+        assert after["k"] == 1 or row["pass_at_k"] < after["pass_at_k"] <= 1
