@@ -17,6 +17,7 @@ from theory.allocation.sequential import ActionTable, lattice
 from theory.allocation.stopping_program import (
     StoppingProblem,
     best_rate,
+    drawing_values,
     effective_worth,
     rate_of_rule,
     stopping_problem,
@@ -58,13 +59,8 @@ def completion_not_paid_for(prior: BetaMixture, group_size: int) -> ActionTable:
     """A mixed group counts as 1 at once, and the rollouts that complete it cost nothing."""
     problem = stopping_problem(prior, effective_worth(group_size))
     s, f = lattice(group_size)
-    mixed = (s > 0) & (f > 0)
-    rate = best_rate(problem)
-    value = drawing = jnp.zeros_like(problem.mean)
-    for _ in range(group_size):
-        padded = jnp.pad(value, ((0, 1), (0, 1)))
-        drawing = problem.mean * padded[1:, :-1] + (1 - problem.mean) * padded[:-1, 1:] - rate
-        value = jnp.where(mixed, 1, jnp.where(s + f < group_size, jnp.maximum(drawing, 0), 0))
+    price = jnp.where((s > 0) & (f > 0), 0, best_rate(problem))
+    drawing = drawing_values(problem, price)
     return _mixed_or(group_size, drawing > 1e-7)
 
 

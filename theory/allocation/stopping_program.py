@@ -75,13 +75,13 @@ def stopping_problem(prior: BetaMixture, worth: Float[Array, "M M"]) -> Stopping
 
 
 def drawing_values(
-    problem: StoppingProblem, price: Float[Array, ""] | float
+    problem: StoppingProblem, price: Float[Array, "..."] | float
 ) -> Float[Array, "M M"]:
     """Q: what one more rollout is worth, net of its price and of the best that follows.
 
     Args:
         problem: the group.
-        price: of a rollout.
+        price: of a rollout, or [M, M] of one that is drawn there.
 
     Returns:
         [M, M]; -inf where the group is complete.
