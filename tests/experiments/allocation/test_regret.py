@@ -135,7 +135,7 @@ def updates(method: str) -> list[dict[str, object]]:
 
 
 def test_regret_is_against_the_best_of_the_class_in_both_currencies() -> None:
-    methods = ("sara", "dps", "ar3po", "vip", wrong_name("sara"))
+    methods = ("sara", "dps", "ar3po", "vip", wrong_name("sara"), "uniform")
     rows = [row for method in methods for row in updates(method)]
     information = {name: STATIC_METHODS[name].information for name in methods}
     runs = run_tables.run_table(from_rows(run_tables.UPDATES, rows), information)
@@ -150,13 +150,14 @@ def test_regret_is_against_the_best_of_the_class_in_both_currencies() -> None:
         ("ar3po", "effective"): stream_rate("published", Groups("stopped", 4), "effective"),
         ("vip", "energy"): 5 * PoolBound(fixed_groups(law, 16, 3, energy), 20).most(200),
     }
+    truth["uniform", "energy"] = truth["sara", "energy"]
     for key, value in truth.items():
         achieved = 30 if key[1] == "effective" else 140
         assert found[key]["achieved"] == achieved
         assert found[key]["bound"] == pytest.approx(value)
         assert found[key]["regret"] == pytest.approx(value - achieved)
     tables = list(regret_tables(list(found.values())))
-    assert [table.row_count for table in tables] == [4 + 5, 4 + 5, 2]
+    assert [table.row_count for table in tables] == [4 + 6, 4 + 6, 2]
 
 
 def test_replayed_rollouts_do_not_count() -> None:
