@@ -68,7 +68,7 @@ def test_turns_of_an_epoch() -> None:
         assert (int(stream.epoch), int(stream.position)) == (epochs.epoch, epochs.position)
 
 
-@pytest.mark.parametrize("candidates", [4, 20])
+@pytest.mark.parametrize("candidates", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_candidates_come_by_score_and_the_others_after_them(candidates: int) -> None:
     """Every update the next candidates of the epoch; among equals by position; opened before comes last; what was learnt decides the next."""
     source = ranked(

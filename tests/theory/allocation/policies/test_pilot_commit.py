@@ -208,7 +208,9 @@ class Program:
         self.order, self.place = [i for i in order if i not in self.excluded], 0
 
 
-@pytest.mark.parametrize(("most_rounds", "rates"), [(0, RATES), (3, FEW_PASS)])
+@pytest.mark.parametrize(
+    ("most_rounds", "rates"), [(0, RATES), pytest.param(3, FEW_PASS, marks=pytest.mark.slow)]
+)
 def test_rounds_are_those_of_the_program(most_rounds: int, rates: np.ndarray) -> None:
     """Candidates, commits, evictions and batches, round by round over several epochs; a batch that rounds run out on is what it is."""
     rounds = play(allocator(B, K, M, most_rounds=most_rounds), rates, 50)

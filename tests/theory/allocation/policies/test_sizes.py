@@ -108,7 +108,8 @@ def test_the_largest_group_of_vip_is_four_times_the_mean() -> None:
     """One prompt that is worth all the rollouts gets 4 n of B n, and every other one shares in the rest."""
     rates = jnp.asarray([1e-6, 1e-6, 0.5, 1e-6, 1e-6, 1e-6])
     allocator = vip.allocator(6, 8, epochs(), lambda belief: rates)
-    found = allocator.propose(allocator.init(jax.random.key(0), 6), 10**6)
+    state = allocator.init(jax.random.key(0), 6)
+    found = jax.jit(allocator.propose, static_argnums=1)(state, 10**6)
     assert found.additional.tolist() == [4, 3, 32, 3, 3, 3]
 
 

@@ -63,6 +63,30 @@ def test_greedy_is_the_best_of_all_allocations() -> None:
 
 
 @pytest.mark.slow
+def test_probes_tell_nothing_on_average() -> None:
+    """Over the outcomes of the probes, equal groups hold a success, or both outcomes, as often as groups without probes: in fractions."""
+    a, b, probes, most = Fraction(2), Fraction(3), 3, 5
+    extras = (0.0, 2.0, 2.5, 3.0, 5.0)
+
+    @jax.jit
+    def outcomes(extra: jax.Array) -> jax.Array:
+        kinds = hora.probe_kinds(law(1.0, 2.0, 3.0), probes, most)
+        return jnp.stack([jnp.stack(hora.outcome(kinds, each)) for each in extra])
+
+    with jax.enable_x64(True):
+        found = np.asarray(outcomes(jnp.tile(jnp.array(extras)[:, None], (1, probes + 1))))
+    for (hit, mixed), extra in zip(found, extras, strict=True):
+        if extra == int(extra):
+            size = probes + int(extra)
+            wrong, right = moment(a, b, 0, size), moment(a, b, size, 0)
+            np.testing.assert_allclose(
+                [hit, mixed], [float(1 - wrong), float(1 - wrong - right)], rtol=1e-13
+            )
+    # Half a rollout is one for every other prompt.
+    np.testing.assert_allclose(found[2], (found[1] + found[3]) / 2, rtol=1e-13)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("population", "uniform", "adaptive"),
     [

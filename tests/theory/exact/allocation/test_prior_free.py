@@ -106,6 +106,16 @@ def test_the_frontier_is_that_of_all_pairs() -> None:
     np.testing.assert_array_equal(found.after_successes, found.after_failures[::-1])
 
 
+def test_a_side_that_is_never_abandoned_belongs_to_the_frontier() -> None:
+    """With no wrong abandonment at all only full groups are left; with room for the last outcome of one side, either side may have it but not both."""
+    size = 10
+    room = prior_free.one_sided_worst(size - 1, size) + 1e-10
+    for delta, pairs in ((0.0, [(10, 10)]), (room, [(9, 10), (10, 9)])):
+        found = prior_free.frontier(size, delta)
+        stops = (found.after_successes.tolist(), found.after_failures.tolist())
+        assert list(zip(*stops, strict=True)) == pairs
+
+
 def test_verdicts_on_any_rule() -> None:
     stops = jnp.array([4, 6, 8])
     with jax.enable_x64(True):
