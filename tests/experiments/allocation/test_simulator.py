@@ -83,6 +83,21 @@ def test_uniform_costs_one_group_a_prompt() -> None:
         assert found.rollouts.tolist() == [32, 64, 96, 128, 160]
         assert found.groups.tolist() == [4] * 5 and found.rounds.tolist() == [1] * 5
         assert found.visited.tolist() == [4] * 5
+        # Every update has noise of its own: equal prompts do not do the same again.
+        assert len(set(found.push.tolist())) > 1
+    for curve in run_method("uniform", setting, Length(5, 64), range(2)):
+        assert trimmed(curve).rollouts.tolist() == [32, 64]
+
+
+@pytest.mark.slow
+def test_every_round_has_noise_of_its_own() -> None:
+    """SARA asks for one rollout a round; if they were all alike no group of it would ever be mixed."""
+    setting = static_setting(Population("p", points=((1.0, 0.5),)), 4, 8, 16)
+    (curve,) = run_method("sara", setting, Length(2), range(1))
+    found = trimmed(curve)
+    assert found.effective.tolist() == [4, 4]
+    # Visited in any of the rounds, not in the last.
+    assert found.visited.min() >= 4
 
 
 def test_settings_of_equal_sizes_share_one_program() -> None:

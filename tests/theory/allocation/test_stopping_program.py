@@ -72,6 +72,15 @@ def test_rates_and_values_are_those_of_the_exact_program(name: str, n: int, kind
         )
 
 
+def test_what_is_worth_exactly_nothing_is_not_drawn_for() -> None:
+    """Groups that are worth 1 whatever they hold, at a price of 1: before the last rollout it is a draw."""
+    n = 8
+    s, f = np.indices((n + 1, n + 1))
+    worth = jnp.asarray(s + f == n, jnp.float32)
+    for name in ("U", "published"):
+        assert not compiled_rule(stopping_problem(PRIORS[name](), worth), jnp.ones(())).any()
+
+
 @pytest.mark.parametrize("alike", [1, 2, 3, 6])
 def test_the_rate_of_a_rule_is_its_renewal_reward(alike: int) -> None:
     """Any rule, not only the best one."""

@@ -153,6 +153,18 @@ def test_ar3po_stages() -> None:
     assert wrong.tolist() == f.tolist()
 
 
+def test_ar3po_keeps_a_success_for_ever_and_only_of_what_was_visited() -> None:
+    """Update after update, as a set."""
+    source, rng, kept = ar3po.remembering(epochs()), np.random.default_rng(9), set[int]()
+    belief = source.init(jax.random.key(0), 12)
+    for _ in range(4):
+        visited, s = rng.random(12) < 0.4, rng.integers(0, 2, 12)
+        belief = source.learn(belief, jnp.asarray(visited), jnp.asarray(s), jnp.asarray(1 - s))
+        kept |= set(np.flatnonzero(visited & (s > 0)).tolist())
+        assert set(np.flatnonzero(np.asarray(belief.stored)).tolist()) == kept
+    assert 3 < len(kept) < 12
+
+
 def test_speed_screens() -> None:
     """4 first; mixed ones get 20 more, the others nothing."""
     s, f = jnp.array([0, 1, 4, 0, 2]), jnp.array([1, 3, 0, 5, 22])
