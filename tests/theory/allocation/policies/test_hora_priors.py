@@ -127,7 +127,7 @@ def test_priors_are_learned_from_what_was_drawn() -> None:
 
 
 def test_a_population_is_its_prompts() -> None:
-    """Prompts with the same past count as one pair; where nothing was seen the law is flat, in single precision too."""
+    """Prompts with the same past count as one pair; where nothing was seen the law is flat."""
     with jax.enable_x64(True):
         s, f = jnp.array([0.0, 3.0, 0.0, 1.5, 3.0]), jnp.array([4.0, 1.0, 4.0, 2.0, 1.0])
         pool = learned_priors.population_prior(s, f)
@@ -136,8 +136,13 @@ def test_a_population_is_its_prompts() -> None:
         np.testing.assert_allclose(pool.b, jnp.full((5, 1), pairs.b[0]), rtol=1e-12)
         unseen = learned_priors.population_prior(0 * s, 0 * f)
     assert unseen.a.tolist() == unseen.b.tolist() == [[1.0]] * 5
-    unseen = learned_priors.population_prior(jnp.zeros(5), jnp.zeros(5))
-    assert unseen.a.tolist() == unseen.b.tolist() == [[1.0]] * 5
+
+
+@pytest.mark.slow
+def test_nothing_seen_is_nothing_learned_in_single_precision() -> None:
+    """Compiled as in use, where psi(a + 0) and psi(a) may be rounded differently."""
+    unseen = learned_priors.population_prior(jnp.zeros(6), jnp.zeros(6))
+    assert unseen.a.tolist() == unseen.b.tolist() == [[1.0]] * 6
 
 
 def test_what_cannot_be_learned_from_is_refused() -> None:
