@@ -158,6 +158,9 @@ def test_regret_is_against_the_best_of_the_class_in_both_currencies() -> None:
         assert found[key]["regret"] == pytest.approx(value - achieved)
     tables = list(regret_tables(list(found.values())))
     assert [table.row_count for table in tables] == [4 + 6, 4 + 6, 2]
+    # The first class is that of SARA; both SARAs earn the same here.
+    assert next(iter(tables[0].columns[2].cells)) == f"{truth['sara', 'effective']:.1f}"
+    assert list(tables[2].columns[2].cells) == ["0.0", "0.0"]
 
 
 def test_replayed_rollouts_do_not_count() -> None:
