@@ -200,6 +200,17 @@ def test_a_batch_of_equal_rewards_moves_nothing_but_a_critic() -> None:
         assert (np.abs(moved).sum() > 0) == (form == "ppo"), form
 
 
+def test_half_of_the_prompts_is_held_out() -> None:
+    """Rates of both halves, written out in float64."""
+    prompts = draw_skill_prompts(jax.random.key(3), SMALL)
+    world, w = learning_world(prompts), np.linspace(-1, 2, prompts.features.shape[1])
+    logits = np.asarray(prompts.features, np.float64) @ w - np.asarray(prompts.difficulty)
+    both = 1 / (1 + np.exp(-logits))
+    parameters = jnp.asarray(w, jnp.float32)
+    np.testing.assert_allclose(world.success_rate(parameters), both[:12], rtol=1e-5)
+    np.testing.assert_allclose(world.held_out_rate(parameters), both[12:], rtol=1e-5)
+
+
 def test_accuracy_and_coverage_are_exact() -> None:
     """They are means over the held-out prompts, not estimates from rollouts."""
     setting = skill_setting(SMALL)
