@@ -122,7 +122,9 @@ def test_requests_are_what_the_prospects_say_at_every_count() -> None:
     n, least = 5, 3
     cells = [(s, d - s) for d in range(n + 1) for s in range(d + 1)] * 4
     num = len(cells)
-    draws = jnp.asarray(np.random.default_rng(7).random((n, num, n + 1)) < 0.7)
+    pays = np.random.default_rng(7).random((n, num, n + 1)) < 0.7
+    pays[0, ::2] = False
+    draws = jnp.asarray(pays)
     to_the_end = drawn_to_the_end(draws)
     nothing, no, zero = jnp.zeros(num), jnp.zeros(num, bool), jnp.zeros((), jnp.int32)
     belief = predictive_sizing.SizingBelief(
