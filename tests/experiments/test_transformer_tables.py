@@ -104,7 +104,7 @@ def test_the_truth_is_of_each_law_and_says_what_is_missing() -> None:
         2.0,
         np.array([0.1, 0.1]),
         np.array([0.05, 0.05]),
-        np.array([0.01, 0.02]),
+        np.log([0.01, 0.02]),
     )
     rows = truth_rows(found, COUNTDOWN, PROMPTS)
     assert [(row["law"], row["prompt"]) for row in rows] == [
