@@ -9,6 +9,9 @@ from experiments import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 
+FAST = ("exact", "analyze", "allocate")
+"""Each start of Python takes seconds."""
+
 
 def run(*command: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
@@ -49,7 +52,10 @@ def test_bad_input_is_one_line_and_status_2(
     assert "--help" in err
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in cli.COMMANDS],
+)
 def test_a_command_and_its_module_are_one_program(
     capfd: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -58,7 +58,7 @@ def markov_file(tmp_path: Path, vocab_size: int, horizon: int, eos: int | None) 
     return path
 
 
-@pytest.mark.parametrize("eos", [None, 3])
+@pytest.mark.parametrize("eos", [pytest.param(None, marks=pytest.mark.slow), 3])
 def test_a_long_chain_has_scalars_bounds_and_logarithms(eos: int | None, tmp_path: Path) -> None:
     path = markov_file(tmp_path, 50, 500, eos)
     content = json.loads(path.read_text())

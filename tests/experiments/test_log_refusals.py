@@ -294,6 +294,7 @@ def test_votes_without_answers_and_mixed_verdicts_are_told(run: Run) -> None:
     assert value(found, "majority@2") == pytest.approx(5 / 6 / 2)
 
 
+@pytest.mark.slow
 def test_our_own_populations_and_chains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from experiments.sample import main as sample
 

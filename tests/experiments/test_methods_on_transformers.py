@@ -33,7 +33,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "particle-gibbs": {"steps": 2, "particles": 3},
     "parallel-tempering": {"steps": 2},
 }
-FAST = ("importance", "suffix-mh", "smc")
+FAST = ("importance", "smc")
 # They read a table, or a file of all sequences.
 TABLE_ONLY = {"power-exact", "twisted-smc", "tilted-mh"}
 

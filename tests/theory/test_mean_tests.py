@@ -28,6 +28,7 @@ def test_skewness_costs_and_large_t_does_not_cost_more() -> None:
     assert skewed_p_value(4.0, 2.0, 100) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_level_holds_for_exponential_replicates() -> None:
     """The t-test at level .002 errs more than twice as often here."""
     rng = np.random.default_rng(3)

@@ -43,7 +43,7 @@ def run(model: SequenceModel) -> Generation:
     return generate(keys, model, (), 2.0, begin, jnp.full(len(IDS), 4))
 
 
-@pytest.mark.parametrize("num_distinct", [3, 5])
+@pytest.mark.parametrize("num_distinct", [pytest.param(3, marks=pytest.mark.slow), 5])
 def test_rows_are_those_of_prompts_read_one_by_one(num_distinct: int) -> None:
     shared, alone = run(share_prompts(MODEL, IDS, num_distinct)), run(MODEL)
     np.testing.assert_array_equal(shared.trajectories.tokens, alone.trajectories.tokens)

@@ -73,6 +73,7 @@ SUBSETS = {"reinforce-ada": 4, "pods": 4}
 """Methods that train on so many of the rollouts of a group."""
 
 METHODS = FIXED | MIXED | OTHERS
+DEAR = ("hora in pilot-commit", "hora, learned")
 BUDGET = 101
 
 
@@ -85,7 +86,10 @@ def held(state: Any) -> int:
     return int(np.sum(np.where(np.asarray(inside), counts, 0)))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in DEAR else name for name in METHODS],
+)
 def test_nothing_is_lost(name: str) -> None:
     """Under a budget that cuts rounds in two: drawn = trained - replayed + dropped + held, no round passes it, groups are whole."""
     rounds = play(METHODS[name](), RATES, 50, budget=BUDGET)

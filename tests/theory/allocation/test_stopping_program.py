@@ -72,6 +72,7 @@ def test_rates_and_values_are_those_of_the_exact_program(name: str, n: int, kind
         )
 
 
+@pytest.mark.slow
 def test_what_is_worth_exactly_nothing_is_not_drawn_for() -> None:
     """Groups that are worth 1 whatever they hold, at a price of 1: before the last rollout it is a draw."""
     n = 8
@@ -81,7 +82,7 @@ def test_what_is_worth_exactly_nothing_is_not_drawn_for() -> None:
         assert not compiled_rule(stopping_problem(PRIORS[name](), worth), jnp.ones(())).any()
 
 
-@pytest.mark.parametrize("alike", [1, 2, 3, 6])
+@pytest.mark.parametrize("alike", [pytest.param(1, marks=pytest.mark.slow), 2, 3, 6])
 def test_the_rate_of_a_rule_is_its_renewal_reward(alike: int) -> None:
     """Any rule, not only the best one."""
     with jax.enable_x64(True):
@@ -124,6 +125,7 @@ def test_one_step_is_the_optimal_rule(name: str, n: int) -> None:
         )
 
 
+@pytest.mark.slow
 def test_single_precision_finds_the_same_rule() -> None:
     """What runs in a training loop: on the published mixture it gives up after three equal outcomes (rl-prototype.md 4.1)."""
     for n in (8, 16):

@@ -293,6 +293,7 @@ def coupled_run() -> Run:
     return run(jax.random.key(2), MODEL)
 
 
+@pytest.mark.slow
 def test_the_chain_ahead_is_the_plain_chain_bit_for_bit(coupled_run: Run) -> None:
     kernel, key = suffix_regeneration(ALPHA, ALPHA, uniform_cut()), jax.random.key(2)
     chains = jax.jit(kernel.init)(key, MODEL, empty_prompts(NUM))

@@ -58,6 +58,7 @@ def test_each_stage_estimates_the_normaliser_of_its_own_exponent() -> None:
     check_evidence(info.log_Z[1], log_Z, smallest_bias=0.01)
 
 
+@pytest.mark.slow
 def test_without_a_bridge_it_is_smc() -> None:
     bridged = run(jax.random.key(3), jnp.full(4, ALPHA))[0]
     population, rules = begin(MODEL, NUM, 4), temperature_proposal(ALPHA)

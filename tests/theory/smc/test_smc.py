@@ -166,7 +166,9 @@ def test_two_particles_follow_the_reference(
     check_draws(drawn.trajectories, law)
 
 
-@pytest.mark.parametrize("num_particles", [2, 16, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "num_particles", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 64))]
+)
 def test_the_variance_is_the_exact_one(
     reference_cases: list[dict[str, Any]], num_particles: int
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_million_tasks_narrow_the_posterior_to_the_truth() -> None:
     assert np.all(found.weight_zero + found.weight_one < 1)
 
 
+@pytest.mark.slow
 def test_the_seed_decides() -> None:
     counts = compress(np.full(6, 4), np.array([0, 0, 1, 2, 4, 4]))
     first, again, other = (fit(seed, counts, effort=QUICK) for seed in (0, 0, 1))
