@@ -68,7 +68,7 @@ def coin(seed: int) -> Value:
 BOUNDS = (base_bounds, temperature_bounds, power_bounds)
 
 
-@pytest.mark.parametrize("alpha", [1.0, 2.5])
+@pytest.mark.parametrize("alpha", [pytest.param(1.0, marks=pytest.mark.slow), 2.5])
 def test_without_a_threshold_the_three_laws_are_exact(alpha: float) -> None:
     found = enumerate_completions(small(), padded(PROMPTS), alpha, 1e-30, track)
     np.testing.assert_array_equal(found.missing_p, 0)

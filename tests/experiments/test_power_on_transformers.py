@@ -38,6 +38,7 @@ def tables_in(folder: Path) -> Mapping[str, pa.Table]:
     ).tables
 
 
+@pytest.mark.slow
 def test_the_command_compares_and_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,7 +119,13 @@ def cells(family: str, parameters: np.ndarray, size: int, stop: int) -> np.ndarr
     return np.array(out)
 
 
-@pytest.mark.parametrize("family", list(sara_dominance.FAMILIES))
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "beta-2.5-and-atoms" else name
+        for name in sara_dominance.FAMILIES
+    ],
+)
 def test_the_failure_region_ends_where_the_saving_is_nothing(family: str) -> None:
     """In NumPy, at the edge that was found; below it the saving is less, above it more, so that there is one edge."""
     rows = [row for row in region() if row["family"] == family]

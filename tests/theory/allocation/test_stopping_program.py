@@ -35,6 +35,8 @@ PRIORS: dict[str, Callable[[], BetaMixture]] = {
     "hard": lambda: mixture(((0.5, 0.3, 3.0),), ((0.5, 0.02),)),
     "one point": lambda: mixture((), ((1.0, 0.3),)),
 }
+REST = ("published", "one point")
+"""Parts in other numbers, so programs of their own."""
 
 
 def exact_arm(prior: BetaMixture, n: int, reward: arms.GroupReward) -> arms.Arm:
@@ -47,7 +49,10 @@ def exact_arm(prior: BetaMixture, n: int, reward: arms.GroupReward) -> arms.Arm:
     )
 
 
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize(
+    "name",
+    ["flat", "U", "hard", *(pytest.param(name, marks=pytest.mark.slow) for name in REST)],
+)
 @pytest.mark.parametrize("n", [pytest.param(2, marks=pytest.mark.slow), 7])
 @pytest.mark.parametrize("kind", ["effective", "push"])
 def test_rates_and_values_are_those_of_the_exact_program(name: str, n: int, kind: str) -> None:
@@ -97,7 +102,9 @@ def test_the_rate_of_a_rule_is_its_renewal_reward(alike: int) -> None:
         np.testing.assert_allclose(ours, truth, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["flat", "U", "published", "hard"])
+@pytest.mark.parametrize(
+    "name", ["flat", "U", pytest.param("published", marks=pytest.mark.slow), "hard"]
+)
 @pytest.mark.parametrize("n", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_one_step_is_the_optimal_rule(name: str, n: int) -> None:
     """Commit, continue or abandon at every count, as the exact program does; finished groups by what they are."""

@@ -141,8 +141,8 @@ def test_abandonment_is_reliable_under_the_true_law_alone() -> None:
     [
         (lambda: known(0.5), -6),
         (flat, -4),
-        (lambda: known(0.02), -4),
-        (lambda: law(1.0, 0.3, 0.3), 8.5),
+        pytest.param(lambda: known(0.02), -4, marks=pytest.mark.slow),
+        pytest.param(lambda: law(1.0, 0.3, 0.3), 8.5, marks=pytest.mark.slow),
         (lambda: law(1.0, 0.15, 0.15), 16),
         (u_shaped, 22),
     ],
