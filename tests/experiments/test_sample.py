@@ -138,11 +138,10 @@ def test_schedules_and_thresholds_are_those_asked_for() -> None:
 @pytest.mark.parametrize(
     ("words", "same", "other"),
     [
-        pytest.param(
+        (
             ("lookahead-smc", "--resample", "every"),
             ("--rollout-tokens", "3"),
             ("--rollout-tokens", "1"),
-            marks=pytest.mark.slow,
         ),
         (("smc", "--resample", "every", "--bridge", "linear"), ("--ramp", "1"), ("--ramp", "3")),
     ],
@@ -192,10 +191,7 @@ def test_the_ladder_climbs_by_one_to_alpha(alpha: float, ladder: tuple[float, ..
     assert make_settings("parallel-tempering", {"alpha": alpha}).ladder == ladder
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["rejection", pytest.param("multiple-try-mh", marks=pytest.mark.slow), "power-exact", "smc"],
-)
+@pytest.mark.parametrize("method", ["rejection", "multiple-try-mh", "power-exact", "smc"])
 def test_rows_do_not_depend_on_the_batch_split(method: str, reward: str) -> None:
     words = few(method, reward)
     assert draw(*words, "--batch-size", "3") == draw(*words)
