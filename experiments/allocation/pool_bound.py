@@ -96,7 +96,8 @@ def stopped_groups(
         The values.
     """
     visits = Visits(updates, largest, 1, min(HORIZON, updates * largest))
-    return lambda prices: untouched_values(rates(population), visits, reward, prices)
+    law = rates(population)
+    return lambda prices: untouched_values(law, visits, reward, prices)
 
 
 def fixed_groups(population: Population, largest: int, updates: int, reward: GroupReward) -> Values:
@@ -112,4 +113,5 @@ def fixed_groups(population: Population, largest: int, updates: int, reward: Gro
         The values.
     """
     visits = Visits(updates, largest, 1, min(HORIZON, (updates - 1) * largest + 1))
-    return lambda prices: sized_values(rates(population), visits, reward, prices)
+    law = rates(population)
+    return lambda prices: sized_values(law, visits, reward, prices)
